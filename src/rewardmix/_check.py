@@ -1,0 +1,115 @@
+"""Checks of what comes in, and the wording of the errors.
+
+Every message names the argument (with the first offending index), what was found and what was expected.
+Objects are checked where they are born and trusted afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+
+SUM_TOLERANCE = 1e-8
+"""How far a row of probabilities may be from summing to one."""
+
+
+class InputError(ValueError):
+    """An argument, or a file, is not what it has to be."""
+
+
+def refuse(argument: str, found: object, expected: str) -> NoReturn:
+    """Raise the one kind of error that bad input gets."""
+    raise InputError(f"{argument}: found {found}, expected {expected}")
+
+
+def at(argument: str, index: Sequence[int]) -> str:
+    """``rewards[0, 3, 1]``: an argument and an index into it."""
+    return f"{argument}[{', '.join(str(int(i)) for i in index)}]" if len(index) else argument
+
+
+def first(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+    """The first index (in C order) at which ``mask`` holds."""
+    return tuple(int(i) for i in np.argwhere(mask)[0]) if mask.ndim else ()
+
+
+def as_floats(argument: str, values: ArrayLike, shape: tuple[int | None, ...] | None = None) -> Floats:
+    """``values`` as a fresh read-only float64 array of the given shape (None: any length), all finite."""
+    try:
+        array: Floats = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        refuse(argument, f"{type(values).__name__} that is not an array of numbers", "an array of numbers")
+    check_shape(argument, array, shape)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        refuse(at(argument, first(bad)), array[first(bad)], "a finite number")
+    array.setflags(write=False)
+    return array
+
+
+def check_shape(argument: str, array: NDArray[Any], shape: tuple[int | None, ...] | None) -> None:
+    """Refuse an array that does not have ``shape`` (None in it: any length)."""
+    if shape is None:
+        return
+    if array.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
+        wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
+        refuse(argument, f"shape {array.shape}", f"shape {wanted}")
+
+
+def check_probabilities(argument: str, array: Floats, over: str) -> None:
+    """Refuse an array whose last axis is not a probability distribution ``over`` something."""
+    check_unit_interval(argument, array)
+    sums = array.sum(axis=-1)
+    bad = np.abs(sums - 1.0) > SUM_TOLERANCE
+    if bad.any():
+        index = first(np.asarray(bad))
+        refuse(at(argument, index), f"sum {float(sums[index]):.12g}", f"probabilities over {over} that sum to 1")
+
+
+def check_unit_interval(argument: str, array: Floats) -> None:
+    """Refuse an array with an entry outside [0, 1]."""
+    bad = (array < 0.0) | (array > 1.0)
+    if bad.any():
+        refuse(at(argument, first(bad)), float(array[first(bad)]), "a probability between 0 and 1")
+
+
+def as_count(argument: str, value: object, least: int = 1) -> int:
+    """``value`` as a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        refuse(argument, f"{value!r} ({type(value).__name__})", f"a whole number of at least {least}")
+    if value < least:
+        refuse(argument, value, f"a whole number of at least {least}")
+    return int(value)
+
+
+def as_number(argument: str, value: object, *, above: float = -math.inf, below: float = math.inf) -> float:
+    """``value`` as a finite float strictly between ``above`` and ``below``."""
+    wanted = "a finite number" + (f" above {above:g}" if above > -math.inf else "")
+    wanted += (" and" if above > -math.inf else "") + f" below {below:g}" if below < math.inf else ""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        refuse(argument, f"{value!r} ({type(value).__name__})", wanted)
+    if not (math.isfinite(value) and above < value < below):
+        refuse(argument, value, wanted)
+    return float(value)
+
+
+def as_indices(argument: str, values: ArrayLike, count: int, shape: tuple[int | None, ...] | None = None,
+               *, absent: bool = False) -> Ints:
+    """``values`` as integers in 0..count-1 (``absent``: -1 is allowed too)."""
+    array = np.asarray(values)
+    check_shape(argument, array, shape)
+    if array.dtype.kind not in "iu":
+        whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.floor(array))))
+        if not whole:
+            refuse(argument, f"dtype {array.dtype}", f"whole numbers from 0 to {count - 1}")
+        array = array.astype(np.int64)
+    bad = (array < (-1 if absent else 0)) | (array >= count)
+    if bad.any():
+        refuse(at(argument, first(bad)), int(array[first(bad)]), f"a whole number from 0 to {count - 1}")
+    return array

@@ -1,0 +1,62 @@
+"""The posterior over contexts, and the only Bayes update in the package.
+
+Only rewards move a belief: states and actions have the same law in every context.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats, as_floats, check_probabilities, check_shape, check_unit_interval, refuse
+
+
+def update(belief: Floats, likelihood: Floats) -> Floats:
+    """Posterior after an outcome of the given likelihood in each context: b * q / (b . q).
+
+    Args:
+        belief: (..., M) current belief.
+        likelihood: (..., M) probability of the observed outcome in each context.
+
+    Returns:
+        (..., M). Where the outcome is impossible under the belief (b . q = 0) the belief is returned unchanged:
+        there is nothing to learn from what the model says cannot happen.
+    """
+    joint = belief * likelihood
+    total = joint.sum(axis=-1, keepdims=True)
+    possible = total > 0
+    return np.where(possible, joint / np.where(possible, total, 1.0), belief)
+
+
+def posterior(weights: Floats, likelihoods: Floats) -> Floats:
+    """Belief after a whole sequence: ``update`` along axis -2 of (..., T, M) likelihoods, starting from ``weights``.
+
+    Args:
+        weights: (M,) prior.
+        likelihoods: (..., T, M).
+
+    Returns:
+        (..., T + 1, M): the belief before the first outcome and after each.
+    """
+    beliefs = [np.broadcast_to(weights, (*likelihoods.shape[:-2], weights.size))]
+    for t in range(likelihoods.shape[-2]):
+        beliefs.append(update(beliefs[-1], likelihoods[..., t, :]))
+    return np.stack(beliefs, axis=-2)
+
+
+def checked(belief: NDArray[np.float64], num_contexts: int) -> Floats:
+    """A belief from outside, refused unless it is a law over the contexts."""
+    array = as_floats("belief", belief)
+    check_shape("belief", array, (num_contexts,))
+    check_unit_interval("belief", array)
+    check_probabilities("belief", array, "contexts")
+    return array
+
+
+def outcome_of(reward: float, reward_values: Floats) -> int:
+    """The index z with reward_values[z] == reward."""
+    z = int(np.searchsorted(reward_values, reward))
+    for near in (z - 1, z):
+        if 0 <= near < reward_values.size and abs(reward_values[near] - reward) <= 1e-9:
+            return near
+    refuse("reward", reward, f"one of the reward values {reward_values.tolist()}")

@@ -1,0 +1,178 @@
+"""Episodes: what was seen, as padded arrays.
+
+Steps after the end of an episode that ended early are absent (-1), which is not a reward of zero.
+The hidden context is not here: nobody saw it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rewardmix._check import Floats, as_count, as_floats, as_indices, at, check_shape, first, refuse
+
+ABSENT = -1
+"""Marks a step that did not take place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """K episodes of at most H steps.
+
+    Attributes:
+        states: (K, H + 1) int32, ABSENT after the last state of an episode.
+        actions: (K, H) int16, ABSENT where there was no step.
+        outcomes: (K, H) int8, index of the reward in ``reward_values``, ABSENT where there was no step.
+        lengths: (K,) int32, steps taken.
+        num_states: S.
+        num_actions: A.
+        reward_values: (Z,).
+    """
+
+    states: NDArray[np.int32]
+    actions: NDArray[np.int16]
+    outcomes: NDArray[np.int8]
+    lengths: NDArray[np.int32]
+    num_states: int
+    num_actions: int
+    reward_values: Floats
+
+    def __len__(self) -> int:
+        return int(self.lengths.size)
+
+    def __getitem__(self, chosen: Any) -> Episodes:
+        """The episodes of a slice, mask or index array."""
+        if isinstance(chosen, int | np.integer):
+            chosen = slice(int(chosen), int(chosen) + 1 or None)
+        parts = (part[chosen] for part in (self.states, self.actions, self.outcomes, self.lengths))
+        return Episodes(*parts, self.num_states, self.num_actions, self.reward_values)
+
+    def __add__(self, other: Episodes) -> Episodes:
+        mine, yours = self._world, other._world
+        if mine != yours:
+            refuse("other", f"(states, actions, horizon, reward values) = {yours}", f"{mine}, as on the left")
+        parts = (
+            np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("states", "actions", "outcomes", "lengths")
+        )
+        return Episodes(*parts, self.num_states, self.num_actions, self.reward_values)
+
+    def __repr__(self) -> str:
+        return (
+            f"Episodes({len(self)}, horizon={self.horizon}, states={self.num_states}, actions={self.num_actions}, "
+            f"reward_values={tuple(self.reward_values.tolist())})"
+        )
+
+    @property
+    def _world(self) -> tuple[int, int, int, tuple[float, ...]]:
+        return self.num_states, self.num_actions, self.horizon, tuple(self.reward_values.tolist())
+
+    @property
+    def horizon(self) -> int:
+        """H, the number of steps that an episode can have."""
+        return int(self.actions.shape[1])
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """(K, H): which steps took place."""
+        return self.outcomes >= 0
+
+    @property
+    def rewards(self) -> Floats:
+        """(K, H): the rewards, NaN where there was no step."""
+        return np.where(self.present, self.reward_values[self.outcomes], np.nan)
+
+    @property
+    def returns(self) -> Floats:
+        """(K,): the sum of the rewards of each episode."""
+        returns: Floats = np.where(self.present, self.reward_values[self.outcomes], 0.0).sum(axis=1)
+        return returns
+
+    @staticmethod
+    def from_arrays(
+        states: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        num_states: int,
+        num_actions: int,
+        lengths: ArrayLike | None = None,
+        reward_values: ArrayLike | None = None,
+    ) -> Episodes:
+        """Episodes from plain arrays.
+
+        Args:
+            states: (K, H + 1) whole numbers, the last column being where the last action led. If nobody kept it,
+                (K, H) is taken too, and the last move is absent.
+            actions: (K, H) whole numbers.
+            rewards: (K, H) numbers.
+            num_states: S.
+            num_actions: A.
+            lengths: (K,) steps of each episode, H if left out. What lies behind the end is ignored.
+            reward_values: (Z,) the values a reward can take; left out, those that occur (0 and 1 if nothing else does).
+        """
+        count, horizon = _shape_of("actions", np.asarray(actions))
+        steps = _lengths(lengths, count, horizon)
+        here = np.arange(horizon) < steps[:, None]
+        given = np.asarray(states)
+        if given.shape == (count, horizon):
+            given = np.concatenate([given, np.full((count, 1), ABSENT, given.dtype)], axis=1)
+            there = np.concatenate([here, np.zeros((count, 1), bool)], axis=1)
+        else:
+            check_shape("states", given, (count, horizon + 1))
+            there = np.arange(horizon + 1) <= steps[:, None]
+        path = as_indices("states", np.where(there, given, 0), as_count("num_states", num_states))
+        played = np.asarray(actions)
+        played = as_indices("actions", np.where(here, played, 0), as_count("num_actions", num_actions))
+        paid = np.asarray(rewards, dtype=np.float64)
+        check_shape("rewards", paid, (count, horizon))
+        bad = here & ~np.isfinite(paid)
+        if bad.any():
+            refuse(at("rewards", first(bad)), float(paid[first(bad)]), "a finite reward")
+        values = _reward_values(reward_values, paid[here])
+        return Episodes(
+            np.where(there, path, ABSENT).astype(np.int32),
+            np.where(here, played, ABSENT).astype(np.int16),
+            outcomes_of(paid, here, values),
+            steps,
+            num_states,
+            num_actions,
+            values,
+        )
+
+
+def outcomes_of(rewards: Floats, present: NDArray[np.bool_], values: Floats) -> NDArray[np.int8]:
+    """Index of each present reward among the values; a reward that is none of them is refused."""
+    nearest = np.abs(np.where(present, rewards, values[0])[..., None] - values).argmin(axis=-1)
+    bad = present & (np.abs(values[nearest] - np.where(present, rewards, values[0])) > 1e-9)
+    if bad.any():
+        refuse(at("rewards", first(bad)), float(rewards[first(bad)]), f"one of the reward values {values.tolist()}")
+    return np.where(present, nearest, ABSENT).astype(np.int8)
+
+
+def _shape_of(argument: str, array: NDArray[Any]) -> tuple[int, int]:
+    if array.ndim != 2 or array.shape[1] < 1:
+        refuse(argument, f"shape {array.shape}", "shape (episodes, horizon) with a horizon of at least 1")
+    return int(array.shape[0]), int(array.shape[1])
+
+
+def _lengths(lengths: ArrayLike | None, count: int, horizon: int) -> NDArray[np.int32]:
+    if lengths is None:
+        return np.full(count, horizon, np.int32)
+    array = as_indices("lengths", lengths, horizon + 1, (count,))
+    if (array < 1).any():
+        refuse(at("lengths", first(array < 1)), 0, f"at least one step and at most {horizon}")
+    return array.astype(np.int32)
+
+
+def _reward_values(values: ArrayLike | None, seen: Floats) -> Floats:
+    if values is not None:
+        return as_floats("reward_values", values, (None,))
+    found = np.unique(seen)
+    if found.size > 127:
+        refuse("rewards", f"{found.size} different values", "at most 127; pass reward_values, or round the rewards")
+    binary = np.isin(found, (0.0, 1.0)).all()
+    return as_floats("reward_values", (0.0, 1.0) if binary or found.size < 2 else found)

@@ -1,0 +1,187 @@
+"""Policies: what to do next, given what was seen in this episode.
+
+A policy is frozen; what it remembers of an episode is a value that its caller carries:
+
+    memory = policy.start(state)
+    action = policy.act(memory, rng)
+    memory = policy.observe(memory, action, reward, next_state)
+
+Three forms. A Markov table looks at (step, state) only. A controller moves between finitely many nodes on each
+reward, and its value in any model is exact. A belief policy updates a posterior over contexts and decides by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rewardmix import belief as bayes
+from rewardmix._check import Floats, Ints, as_floats, as_indices, check_probabilities, check_shape, refuse
+from rewardmix.model import RewardMixingMDP
+
+
+class Policy(Protocol):
+    """The common protocol. ``memory`` is whatever ``start`` and ``observe`` return."""
+
+    def start(self, state: int) -> Any:
+        """Memory at the beginning of an episode that starts in ``state``."""
+
+    def act(self, memory: Any, rng: np.random.Generator) -> int:
+        """The action to play now."""
+
+    def observe(self, memory: Any, action: int, reward: float, next_state: int) -> Any:
+        """Memory after one step."""
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovPolicy:
+    """A law over actions for each step and state.
+
+    Attributes:
+        table: (H, S, A) probabilities.
+    """
+
+    table: Floats
+
+    def __post_init__(self) -> None:
+        table = as_floats("table", self.table, (None, None, None))
+        check_probabilities("table", table, "actions")
+        object.__setattr__(self, "table", table)
+
+    def start(self, state: int) -> tuple[int, int]:
+        """(step, state)."""
+        return 0, state
+
+    def act(self, memory: tuple[int, int], rng: np.random.Generator) -> int:
+        """Draw from the row of this step and state."""
+        step, state = memory
+        _check_step(step, self.table.shape[0])
+        row = self.table[step, state]
+        likely = int(row.argmax())
+        return likely if row[likely] == 1.0 else int(np.searchsorted(row.cumsum(), rng.random() * row.sum(), "right"))
+
+    def observe(self, memory: tuple[int, int], action: int, reward: float, next_state: int) -> tuple[int, int]:
+        """(step + 1, next state)."""
+        return memory[0] + 1, next_state
+
+
+@dataclass(frozen=True, eq=False)
+class Controller:
+    """A finite-state controller: node k of K_t at step t, moved by the outcome of each reward.
+
+    In state s at step t with node k it plays actions[t][s, k]; after reward value z it moves to node
+    successors[t][s, k, z] of step t + 1, whatever the next state is.
+
+    Attributes:
+        actions: H arrays of shape (S, K_t).
+        successors: H arrays of shape (S, K_t, Z); those of the last step are never used.
+        first: (S,) node at step 0 for each first state.
+        reward_values: (Z,).
+    """
+
+    actions: tuple[Ints, ...]
+    successors: tuple[Ints, ...]
+    first: Ints
+    reward_values: Floats
+
+    def __post_init__(self) -> None:
+        values = as_floats("reward_values", self.reward_values, (None,))
+        if len(self.actions) != len(self.successors) or not self.actions:
+            refuse("successors", f"{len(self.successors)} steps", f"{len(self.actions)} steps, as many as actions")
+        num_states = int(np.asarray(self.first).size)
+        for t, (actions, successors) in enumerate(zip(self.actions, self.successors, strict=True)):
+            check_shape(f"actions[{t}]", actions, (num_states, None))
+            check_shape(f"successors[{t}]", successors, (*actions.shape, values.size))
+            if t + 1 < len(self.actions):
+                as_indices(f"successors[{t}]", successors, self.actions[t + 1].shape[1])
+        as_indices("first", self.first, self.actions[0].shape[1], (num_states,))
+        object.__setattr__(self, "reward_values", values)
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return len(self.actions)
+
+    @property
+    def size(self) -> int:
+        """Number of nodes, counted once for each step and state."""
+        return sum(actions.size for actions in self.actions)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the tables take."""
+        return sum(part.nbytes for part in (*self.actions, *self.successors, self.first))
+
+    def start(self, state: int) -> tuple[int, int, int]:
+        """(step, state, node)."""
+        return 0, state, int(self.first[state])
+
+    def act(self, memory: tuple[int, int, int], rng: np.random.Generator) -> int:
+        """The action of this node."""
+        step, state, node = memory
+        _check_step(step, self.horizon)
+        return int(self.actions[step][state, node])
+
+    def observe(self, memory: tuple[int, int, int], action: int, reward: float, next_state: int) -> tuple[int, int, int]:
+        """(step + 1, next state, successor node)."""
+        step, state, node = memory
+        outcome = bayes.outcome_of(reward, self.reward_values)
+        return step + 1, next_state, int(self.successors[step][state, node, outcome])
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefPolicy:
+    """Decides by step, state and the posterior over contexts under a model.
+
+    Attributes:
+        model: the world as the policy believes it to be.
+        decide: (step, state, belief (M,)) -> action.
+    """
+
+    model: RewardMixingMDP
+    decide: Callable[[int, int, Floats], int]
+
+    def start(self, state: int) -> tuple[int, int, Floats]:
+        """(step, state, belief)."""
+        return 0, state, self.model.weights
+
+    def act(self, memory: tuple[int, int, Floats], rng: np.random.Generator) -> int:
+        """What ``decide`` says."""
+        _check_step(memory[0], self.model.horizon)
+        return int(self.decide(*memory))
+
+    def observe(
+        self, memory: tuple[int, int, Floats], action: int, reward: float, next_state: int
+    ) -> tuple[int, int, Floats]:
+        """(step + 1, next state, posterior)."""
+        step, state, belief = memory
+        outcome = bayes.outcome_of(reward, self.model.reward_values)
+        return step + 1, next_state, bayes.update(belief, self.model.laws[:, state, action, outcome])
+
+
+def uniform(model: RewardMixingMDP) -> MarkovPolicy:
+    """Every action equally likely, always."""
+    shape = model.horizon, model.num_states, model.num_actions
+    return MarkovPolicy(np.full(shape, 1.0 / model.num_actions))
+
+
+def markov(table: ArrayLike, model: RewardMixingMDP) -> MarkovPolicy:
+    """A Markov policy from what people have: (S,) or (H, S) actions, or (S, A) or (H, S, A) probabilities."""
+    array = np.asarray(table)
+    full = model.horizon, model.num_states, model.num_actions
+    if array.dtype.kind in "iu" and array.shape in (full[:2], full[1:2]):
+        actions = as_indices("table", array, model.num_actions)
+        return MarkovPolicy(np.broadcast_to(np.eye(model.num_actions)[actions], full))
+    if array.shape not in (full, full[1:]):
+        refuse("table", f"shape {array.shape} of {array.dtype}",
+               f"whole numbers of shape {full[1:2]} or {full[:2]}, or probabilities of shape {full[1:]} or {full}")
+    return MarkovPolicy(np.broadcast_to(array, full))
+
+
+def _check_step(step: int, horizon: int) -> None:
+    if step >= horizon:
+        refuse("memory", f"step {step}", f"a step before the horizon {horizon}; start the next episode with start()")
