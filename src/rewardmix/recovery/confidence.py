@@ -223,6 +223,8 @@ def confidence_set(
         accuracy: epsilon; the tolerance epsilon_0 = accuracy / H^2 is added, squared, to every covariance interval.
         radius: ``hoeffding``, ``normal(3.0)`` or a function of the same form.
     """
+    if moments.episodes == 0:
+        refuse("moments", "no episodes", "at least one: nothing can be recovered from nothing")
     share = as_number("failure", failure, above=0.0, below=1.0) / 4.0
     tolerance = as_number("accuracy", accuracy, above=0.0) / moments.horizon**2
     visits = moments.outcomes.sum(axis=1)
@@ -300,7 +302,21 @@ def _deviations(average: Floats, visits: NDArray[Any]) -> Floats:
 
 def _dynamics(moments: Moments, share: float) -> tuple[Floats, float, Any, Floats]:
     """(initial, its radius, transition, its radii): L1 balls, 2^S events for the S coordinates."""
-    raise NotImplementedError
+    rows, visited = moments.transition_estimate()
+    size = rows.shape[1]
+    visits = np.zeros(rows.shape[0])
+    visits[: moments.visits.size] = moments.visits
+    events = max(moments.num_states * moments.num_actions, 1)
+    radius = np.where(visited, l1_radius(visits, size, events, share), 2.0)
+    radius[moments.visits.size:] = 0.0  # the end stays the end, by definition
+    return moments.initial_estimate(), float(l1_radius(moments.episodes, size, 1, share)), rows, radius
+
+
+def l1_radius(counts: Any, size: int, events: int, failure: float) -> Any:
+    """L1 distance of an empirical law over ``size`` outcomes: Hoeffding for each of the 2^size sets, all counts at once."""
+    n = np.maximum(counts, 1.0)
+    bound = np.sqrt(2.0 * (size * np.log(2.0) + np.log(events * n * (n + 1.0) / failure)) / n)
+    return np.where(np.asarray(counts) > 0, np.minimum(bound, 2.0), 2.0)
 
 
 def _outside(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
