@@ -88,8 +88,11 @@ def moment_start(evidence: Evidence, question: Question, rng: np.random.Generato
     turn = np.where(np.nan_to_num(found.slope) * wanted < 0, -1.0, 1.0)
     spread = spread * turn[groups][:, None]
     weights = closed_form(evidence.bags, average, spread)[0] if question.weights is None else question.weights
-    undecided = np.setdiff1d(_real(groups, spread), np.flatnonzero(found.decided))
-    return Start(fit, average, spread, weights, groups, undecided if wanted else groups[:0])
+    real = _real(groups, spread)
+    undecided = np.setdiff1d(real, np.flatnonzero(found.decided))
+    if wanted == 0.0 or (question.weights is None and real.size < 2):  # turning everything only swaps the labels
+        undecided = undecided[:0]
+    return Start(fit, average, spread, weights, groups, undecided)
 
 
 def climb_all(bags: Patterns, mixtures: list[tuple[str, Mixture]], question: Question, *, free: bool) -> list[Fit]:
