@@ -29,9 +29,6 @@ from rewardmix.recovery.weights import closed_form, orientation
 RANDOM_STARTS = 4
 """Random starts besides the informed ones."""
 
-CORRELATED = 4.5
-"""A pair this many deviations from 0 shows that contexts differ."""
-
 
 @dataclass(frozen=True, eq=False)
 class Start:
@@ -66,9 +63,8 @@ def best(evidence: Evidence, question: Question) -> Recovery:
         fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     else:
         fits = climb_all(bags, _all_starts(start, question, rng), question, free=source == "estimated")
-    related = bool((np.abs(evidence.confidence.centre) > CORRELATED * evidence.confidence.deviation).any())
     return finished("best", evidence, question, fits, bags=bags, source=source, gross=start.fit.gross,
-                    undecided=int(start.undecided.size), related=related)
+                    undecided=int(start.undecided.size))
 
 
 def moment_start(evidence: Evidence, question: Question, rng: np.random.Generator) -> Start:
@@ -157,6 +153,6 @@ def start_only(evidence: Evidence, question: Question) -> Recovery:
     start = moment_start(evidence, question, np.random.default_rng([question.seed, 1]))
     fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     return finished("start_only", evidence, question, fits, bags=None, source=_weights_source(evidence, question),
-                    gross=start.fit.gross, undecided=int(start.undecided.size), related=True)
+                    gross=start.fit.gross, undecided=int(start.undecided.size))
 
 

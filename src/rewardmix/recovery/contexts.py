@@ -30,6 +30,9 @@ SCREENING, POLISHED = 40, 5
 SCREENED = 20_000
 """Bags of which the first climbs see a share, when there are more."""
 
+ENOUGH = 1e-3
+"""For choosing the number of contexts a climb has converged when three E-steps gain less than this: criteria differ by more."""
+
 FILLS = 10
 """Rounds in which covariances that were never seen are filled from the factors."""
 
@@ -78,7 +81,7 @@ def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float =
     fits = {1: [Fit(one, likelihood.statistics(bags, one).loglik, 0.0, 1, True, "average")]}
     for contexts in range(2, most + 1):
         question = Question(contexts, None, prior, seed)
-        fits[contexts] = climb_many(evidence, question, tolerance=1e-9, max_iterations=2000)
+        fits[contexts] = climb_many(evidence, question, tolerance=ENOUGH / bags.total, polished=3)
     return _choice(fits, bags)
 
 
@@ -105,12 +108,11 @@ def many(evidence: Evidence, question: Question) -> Recovery:
         refuse("data", "moments without episodes", "Episodes: pairs of rewards cannot tell more than two contexts apart")
     fits = climb_many(evidence, question)
     source = "estimated" if question.weights is None else "known"
-    related = bool((np.abs(evidence.confidence.centre) > 4.5 * evidence.confidence.deviation).any())
-    return finished("best", evidence, question, fits, bags=evidence.bags, source=source, related=related)
+    return finished("best", evidence, question, fits, bags=evidence.bags, source=source)
 
 
 def climb_many(
-    evidence: Evidence, question: Question, *, tolerance: float = 1e-10, max_iterations: int = 5000
+    evidence: Evidence, question: Question, *, tolerance: float = 1e-10, polished: int = POLISHED
 ) -> list[Fit]:
     """A little way from every start, to the end from the most promising; the short climbs are listed too."""
     bags = evidence.bags
@@ -128,9 +130,9 @@ def climb_many(
     order = sorted(range(len(short)), key=lambda k: -short[k].objective)
     long = [
         climb(lambda mixture: likelihood.statistics(bags, mixture), short[k].mixture, average=bags.average,
-              prior=question.prior, weights=question.weights, max_iterations=max_iterations, tolerance=tolerance,
+              prior=question.prior, weights=question.weights, tolerance=tolerance,
               name=short[k].start)
-        for k in order[:POLISHED]
+        for k in order[:polished]
     ]
     return long
 

@@ -25,6 +25,9 @@ from rewardmix.recovery.result import (
 )
 from rewardmix.recovery.signs import Parity
 
+CORRELATED = 4.5
+"""A pair this many deviations from 0 shows that contexts differ."""
+
 
 def finished(
     method: str,
@@ -36,7 +39,6 @@ def finished(
     source: str,
     gross: Any = (),
     undecided: int = 0,
-    related: bool = True,
     program: Magnitudes | None = None,
     signs: Parity | None = None,
 ) -> Recovery:
@@ -53,7 +55,7 @@ def finished(
     errors_shown = on_model(errors, confidence, model, 0.0)
     lower, upper = interval(model.rewards, errors_shown)
     equal = bool(np.ptp(mixture.weights) < 1e-9)
-    text = sentence(found, weights=source, equal=equal, undecided=undecided, related=related,
+    text = sentence(found, weights=source, equal=equal, undecided=undecided, related=_related(evidence, bags, chosen),
                     contexts=question.num_contexts, size=confidence.num_points)
     info = Info(
         method, chosen.loglik, _summaries(fits), _reproduced(fits), _reason(chosen), source,
@@ -62,6 +64,20 @@ def finished(
         errors_shown, lower, upper, weight_errors, text,
     )
     return Recovery(model, info)
+
+
+def _related(evidence: Evidence, bags: Patterns | None, chosen: Fit) -> bool:
+    """Whether anything shows that contexts differ: a clear pair, or more likelihood than chance would give."""
+    confidence = evidence.confidence
+    if (confidence.deviation == 0).all():
+        return bool((np.abs(confidence.centre) > 1e-12).any())
+    if (np.abs(confidence.centre) > CORRELATED * confidence.deviation).any():
+        return True
+    if bags is None or evidence.bags is None or not np.isfinite(chosen.loglik):
+        return False
+    alone = likelihood.statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik
+    extra = chosen.mixture.laws[1:, ..., 1:].size
+    return 2.0 * (chosen.loglik - alone) > extra + 4.0 * np.sqrt(2.0 * extra)
 
 
 def _errors(evidence: Evidence, question: Question, mixture: Mixture, bags: Patterns | None,

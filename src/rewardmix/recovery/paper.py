@@ -34,7 +34,7 @@ def paper(evidence: Evidence, question: Question) -> Recovery:
     spread, undecided = _oriented(evidence, question, spread, groups)
     mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
     return finished("paper", evidence, question, [_as_fit(mixture, "program")], bags=None, source=_source(question),
-                    program=program, signs=signs, undecided=undecided, related=bool(confidence.excludes_zero.any()))
+                    program=program, signs=signs, undecided=undecided)
 
 
 def spectral(evidence: Evidence, question: Question) -> Recovery:
