@@ -1,8 +1,8 @@
-"""Where beliefs can be, and grids over them, for two contexts.
+"""Where a belief can be, and grids over it.
 
-The belief in context 0 has log-odds that move by log(q_0 / q_1) at each outcome, so after t steps from the weights
-they lie in an interval that is known in advance; and where few log-ratios occur, at few points. A grid covers only
-that interval, or is exactly those points. Spacing is even in arcsin(sqrt(b)).
+The belief in one of two contexts has log-odds that move by log(q_0 / q_1) at each outcome, so after t steps from the
+weights they lie in an interval that is known in advance; and where few log-ratios occur, at few points. A grid covers
+only that interval, or is exactly those points. Spacing is even in arcsin(sqrt(b)).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 import numpy as np
 
 from rewardmix._check import Floats
-from rewardmix.model import RewardMixingMDP
 
 REACHABLE_CAP = 1024
 """Sets of reachable beliefs are followed up to this size."""
@@ -24,9 +23,8 @@ MARGIN = 1e-10
 """What an interval of log-odds is widened by, so that no rounded belief falls off the grid."""
 
 
-def log_ratios(model: RewardMixingMDP) -> Floats:
-    """The distinct values of log(q_0 / q_1) over state-actions and outcomes that can occur; may hold infinities."""
-    first, second = model.laws[0].ravel(), model.laws[1].ravel()
+def log_ratios(first: Floats, second: Floats) -> Floats:
+    """The distinct values of log(first / second) where not both are 0, increasing; may hold infinities."""
     possible = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
         ratios = np.log(first[possible]) - np.log(second[possible])
@@ -34,16 +32,18 @@ def log_ratios(model: RewardMixingMDP) -> Floats:
 
 
 class Reach:
-    """The interval, and where they are few the points, that the log-odds can take at each step."""
+    """The interval, and where they are few the points, that the log-odds of ``one`` to ``other`` take at each step.
 
-    def __init__(self, model: RewardMixingMDP) -> None:
-        ratios = log_ratios(model)
-        start = math.log(model.weights[0]) - math.log(model.weights[1])
-        self.start = float(model.weights[0])
+    Without ``follow`` the ratios are only bounds, and points are not kept.
+    """
+
+    def __init__(self, one: float, other: float, ratios: Floats, horizon: int, *, follow: bool = True) -> None:
+        start = math.log(one) - math.log(other)
+        self.start = one / (one + other)
         self.intervals = [(start, start)]
-        points: Floats | None = np.array([start])
+        points: Floats | None = np.array([start]) if follow else None
         self.points: list[Floats | None] = [points]
-        for _ in range(1, model.horizon):
+        for _ in range(1, horizon):
             low, high = self.intervals[-1]
             self.intervals.append((low + min(ratios[0], 0.0), high + max(ratios[-1], 0.0)))
             points = None if points is None else _moved(points, ratios)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.refinement import refine, request
 from rewardmix.planning.result import Plan, Round
-from rewardmix.planning.two import TwoContexts
+from rewardmix.planning.sweeps import GridSweeper
+from rewardmix.planning.three import Triangle
+from rewardmix.planning.two import Segment
 
 
 def plan(
@@ -26,5 +28,6 @@ def plan(
         on_update: called after every sweep with a ``Round``.
     """
     wanted = request(gap, time_limit, on_update)
-    policy, lower, upper, info = refine(TwoContexts(model), wanted)
+    geometry = Segment(model) if model.num_contexts == 2 else Triangle(model)
+    policy, lower, upper, info = refine(GridSweeper(model, geometry), wanted)
     return Plan(policy, lower, upper, info, model)

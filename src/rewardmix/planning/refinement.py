@@ -20,8 +20,6 @@ SAFETY = 1.06
 """What the predicted resolution is multiplied by."""
 LEAP = 8.0
 """Most by which one refinement multiplies the resolution."""
-LARGEST = 1 << 15
-"""No grid is finer than this; the gap it would give is below rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +46,10 @@ class Sweeper(Protocol):
 
     first: int
     """Resolution to begin with."""
+    largest: int
+    """Finest resolution."""
+    growth: int
+    """The cost of a pass grows as resolution ** growth."""
 
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
         """One backward pass; None if the deadline (time.perf_counter) passed on the way."""
@@ -121,20 +123,21 @@ def refine(sweeper: Sweeper, wanted: Request) -> tuple[Controller, float, float,
         if stop:
             reason = stop
             break
-        following = next_resolution(history, wanted.gap, wanted.time_limit - seconds)
-        resolution = min(following, _affordable(sweeper, following, resolution), LARGEST)
+        following = next_resolution(history, wanted.gap, wanted.time_limit - seconds, sweeper.growth)
+        resolution = min(_affordable(sweeper, following, resolution), sweeper.largest)
     assert best is not None  # the first sweep has no deadline
     info = PlanInfo(upper - best.lower <= wanted.gap, wanted.gap, reason, tuple(rounds))
     return best.policy(), best.lower, upper, info
 
 
-def next_resolution(history: list[tuple[int, float, float]], gap: float, seconds: float) -> int:
+def next_resolution(history: list[tuple[int, float, float]], gap: float, seconds: float, growth: int) -> int:
     """The resolution that should meet ``gap``, by the law seen so far; less if the seconds left do not allow it.
 
     Args:
         history: (resolution, gap, seconds) of each sweep.
         gap: asked for.
         seconds: left.
+        growth: the cost of a pass grows as resolution ** growth.
     """
     resolution, found, spent = history[-1]
     power, leap = 2.0, LEAP / 2
@@ -143,8 +146,13 @@ def next_resolution(history: list[tuple[int, float, float]], gap: float, seconds
         power = math.log(before[1] / found) / math.log(resolution / before[0]) if before[1] > found > 0 else 1.0
         power, leap = min(max(power, 1.0), 2.2), LEAP
     factor = SAFETY * math.pow(max(found / gap, 1.0), 1.0 / power)
-    factor = min(max(factor, 1.25), leap, max(1.25, 0.8 * seconds / max(spent, 1e-9)))
+    factor = min(max(factor, 1.25), leap ** (1.0 / growth), _allowed(seconds / max(spent, 1e-9), growth))
     return math.ceil(resolution * factor)
+
+
+def _allowed(passes: float, growth: int) -> float:
+    """The factor on the resolution that fits into the time of so many passes, with a margin; at least 1.25."""
+    return max(1.25, math.pow(0.8 * max(passes, 0.0), 1.0 / growth))
 
 
 def _stop(sweeper: Sweeper, now: Sweep, late: bool, resolution: int) -> str:
@@ -152,9 +160,9 @@ def _stop(sweeper: Sweeper, now: Sweep, late: bool, resolution: int) -> str:
         return "rounding"
     if late:
         return "time limit"
-    if resolution >= LARGEST:
+    if resolution >= sweeper.largest:
         return "finest grid"
-    return "memory" if _affordable(sweeper, LARGEST, resolution) <= resolution else ""
+    return "memory" if _affordable(sweeper, sweeper.largest, resolution) <= resolution else ""
 
 
 def _affordable(sweeper: Sweeper, wanted: int, resolution: int) -> int:
