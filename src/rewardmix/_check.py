@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from rewardmix._errors import InputError as InputError
+from rewardmix._errors import refuse as refuse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 
 SUM_TOLERANCE = 1e-8
 """How far a row of probabilities may be from summing to one."""
-
-
-class InputError(ValueError):
-    """An argument, or a file, is not what it has to be."""
-
-
-def refuse(argument: str, found: object, expected: str) -> NoReturn:
-    """Raise the one kind of error that bad input gets."""
-    raise InputError(f"{argument}: found {found}, expected {expected}")
 
 
 def at(argument: str, index: Sequence[int]) -> str:
@@ -99,8 +93,9 @@ def as_number(argument: str, value: object, *, above: float = -math.inf, below: 
     return float(value)
 
 
-def as_indices(argument: str, values: ArrayLike, count: int, shape: tuple[int | None, ...] | None = None,
-               *, absent: bool = False) -> Ints:
+def as_indices(
+    argument: str, values: ArrayLike, count: int, shape: tuple[int | None, ...] | None = None, *, absent: bool = False
+) -> Ints:
     """``values`` as integers in 0..count-1 (``absent``: -1 is allowed too)."""
     array = np.asarray(values)
     check_shape(argument, array, shape)

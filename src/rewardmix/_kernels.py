@@ -20,7 +20,7 @@ def kernel(function: F) -> F:
     Without one (a read-only install and no home) numba refuses to make a cached function; then it is compiled
     once in every process, which is slower and works.
     """
-    options = {"nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
         return cast(F, numba.njit(cache=True, **options)(function))
     except RuntimeError:

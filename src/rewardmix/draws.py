@@ -21,7 +21,7 @@ def stream(seed: int | np.random.SeedSequence, *role: int) -> NDArray[np.uint64]
     """The state of a fresh stream; each ``role`` (a tuple of small numbers) gets one of its own."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, *role))
-    return child.generate_state(4, np.uint64)
+    return child.generate_state(4, np.uint64).astype(np.uint64, copy=False)
 
 
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -33,11 +33,10 @@ def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @kernel
-def bits(state: Any) -> Any:
-    """64 random bits; advances ``state``."""
-    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+def advance(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
+    """(64 random bits, the four words after them). Words in local variables are twice as fast as in an array."""
     total = s0 + s3
-    result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + s0
+    word = ((total << np.uint64(23)) | (total >> np.uint64(41))) + s0
     t = s1 << np.uint64(17)
     s2 ^= s0
     s3 ^= s1
@@ -45,21 +44,26 @@ def bits(state: Any) -> Any:
     s0 ^= s3
     s2 ^= t
     s3 = (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
-    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
-    return result
+    return word, s0, s1, s2, s3
+
+
+@kernel
+def unit(word: Any) -> Any:
+    """64 random bits as a float uniform on [0, 1), a multiple of 2^-53."""
+    return np.float64(word >> np.uint64(11)) * UNIT
 
 
 @kernel
 def uniform(state: Any) -> Any:
-    """A float uniform on [0, 1), a multiple of 2^-53; advances ``state``."""
-    return np.float64(bits(state) >> np.uint64(11)) * UNIT
+    """A uniform float from a stream kept in an array; advances ``state``."""
+    word, state[0], state[1], state[2], state[3] = advance(state[0], state[1], state[2], state[3])
+    return unit(word)
 
 
 @kernel
 def pick(cumulative: Any, u: Any) -> Any:
-    """The first index whose cumulative probability (from ``cumulative``) exceeds u."""
-    n = cumulative.size
-    for i in range(n - 1):
-        if u < cumulative[i]:
-            return i
-    return n - 1
+    """The first index whose cumulative probability (from ``cumulative``) exceeds u, without a branch to mispredict."""
+    chosen = 0
+    for i in range(cumulative.size - 1):
+        chosen += u >= cumulative[i]
+    return chosen

@@ -6,6 +6,7 @@ The hidden context is not here: nobody saw it.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from rewardmix._check import Floats, as_count, as_floats, as_indices, at, check_
 
 ABSENT = -1
 """Marks a step that did not take place."""
+
+PARTS = ("states", "actions", "outcomes", "lengths")
+"""The arrays with one row for each episode."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +51,14 @@ class Episodes:
         """The episodes of a slice, mask or index array."""
         if isinstance(chosen, int | np.integer):
             chosen = slice(int(chosen), int(chosen) + 1 or None)
-        parts = (part[chosen] for part in (self.states, self.actions, self.outcomes, self.lengths))
-        return Episodes(*parts, self.num_states, self.num_actions, self.reward_values)
+        return dataclasses.replace(self, **{name: getattr(self, name)[chosen] for name in PARTS})
 
     def __add__(self, other: Episodes) -> Episodes:
         mine, yours = self._world, other._world
         if mine != yours:
             refuse("other", f"(states, actions, horizon, reward values) = {yours}", f"{mine}, as on the left")
-        parts = (
-            np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in ("states", "actions", "outcomes", "lengths")
-        )
-        return Episodes(*parts, self.num_states, self.num_actions, self.reward_values)
+        both: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in PARTS}
+        return dataclasses.replace(self, **both)
 
     def __repr__(self) -> str:
         return (

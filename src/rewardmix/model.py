@@ -22,6 +22,7 @@ For Z > 2 the same formulas hold for the indicators of each reward value, and ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,7 +163,7 @@ class RewardMixingMDP:
     @property
     def spread(self) -> Floats:
         """(S, A) or (S, A, Z): sqrt(w (1-w)) * gap, so that covariance = outer(spread, spread)."""
-        return np.sqrt(self.weights.prod()) * self.gap
+        return math.sqrt(self.weights.prod()) * self.gap
 
     def covariance(self) -> Floats:
         """(X, X), X = S*A, or (X, Z, X, Z): covariance of rewards (of value indicators) at two steps of one episode.
@@ -170,7 +171,7 @@ class RewardMixingMDP:
         The diagonal is that of two separate visits of the same x, not the variance of one reward.
         """
         centred = (self.rewards - self.average).reshape(self.num_contexts, -1)
-        covariance = (centred * self.weights[:, None]).T @ centred
+        covariance: Floats = (centred * self.weights[:, None]).T @ centred
         if self.num_values == 2:
             return covariance
         return covariance.reshape(self.num_states * self.num_actions, self.num_values, -1, self.num_values)
@@ -187,7 +188,7 @@ def _rewards(rewards: ArrayLike, weights: Floats, num_states: int, values: Float
     steps = np.diff(values) <= 0
     if steps.any():
         index = first(steps)[0] + 1
-        refuse(at("reward_values", (index,)), float(values[index]), f"more than {values[index - 1]:g}, the value before")
+        refuse(at("reward_values", (index,)), float(values[index]), f"more than {values[index - 1]:g}, the one before")
     if weights.size < 2:
         refuse("weights", f"{weights.size} context{'s' * (weights.size != 1)}", "at least 2 contexts")
     array = as_floats("rewards", rewards)
@@ -222,7 +223,8 @@ def _sparse_transition(transition: Any, num_states: int, num_actions: int) -> cs
     rows.sum_duplicates()
     rows.eliminate_zeros()
     if rows.shape != (num_states * num_actions, num_states):
-        refuse("transition", f"sparse shape {rows.shape}", f"shape (S*A, S) = ({num_states * num_actions}, {num_states})")
+        wanted = num_states * num_actions, num_states
+        refuse("transition", f"sparse shape {rows.shape}", f"shape (S*A, S) = {wanted}")
     owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     bad = ~np.isfinite(rows.data) | (rows.data < 0) | (rows.data > 1)
     if bad.any():
@@ -233,8 +235,11 @@ def _sparse_transition(transition: Any, num_states: int, num_actions: int) -> cs
     off = np.abs(sums - 1.0) > 1e-8
     if off.any():
         row = first(off)[0]
-        refuse(at("transition", divmod(row, num_actions)), f"sum {sums[row]:.12g}",
-               "probabilities over next states that sum to 1")
+        refuse(
+            at("transition", divmod(row, num_actions)),
+            f"sum {sums[row]:.12g}",
+            "probabilities over next states that sum to 1",
+        )
     for part in (rows.data, rows.indices, rows.indptr):
         part.setflags(write=False)
     return rows

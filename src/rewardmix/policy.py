@@ -52,6 +52,12 @@ class MarkovPolicy:
         check_probabilities("table", table, "actions")
         object.__setattr__(self, "table", table)
 
+    def check_fits(self, model: RewardMixingMDP) -> None:
+        """Refuse a model that this table does not belong to."""
+        shape = model.horizon, model.num_states, model.num_actions
+        if self.table.shape != shape:
+            refuse("policy", f"a table of shape {self.table.shape}", f"{shape} for this model")
+
     def start(self, state: int) -> tuple[int, int]:
         """(step, state)."""
         return 0, state
@@ -116,6 +122,16 @@ class Controller:
         """Memory that the tables take."""
         return sum(part.nbytes for part in (*self.actions, *self.successors, self.first))
 
+    def check_fits(self, model: RewardMixingMDP) -> None:
+        """Refuse a model that this controller cannot be played in."""
+        mine = self.horizon, self.first.size, self.reward_values.size
+        wanted = model.horizon, model.num_states, model.num_values
+        if mine != wanted:
+            refuse("policy", f"a controller of (horizon, states, reward values) = {mine}", f"{wanted} for this model")
+        most = max(int(actions.max()) for actions in self.actions)
+        if most >= model.num_actions:
+            refuse("policy", f"a controller that plays action {most}", f"actions below {model.num_actions}")
+
     def start(self, state: int) -> tuple[int, int, int]:
         """(step, state, node)."""
         return 0, state, int(self.first[state])
@@ -126,7 +142,9 @@ class Controller:
         _check_step(step, self.horizon)
         return int(self.actions[step][state, node])
 
-    def observe(self, memory: tuple[int, int, int], action: int, reward: float, next_state: int) -> tuple[int, int, int]:
+    def observe(
+        self, memory: tuple[int, int, int], action: int, reward: float, next_state: int
+    ) -> tuple[int, int, int]:
         """(step + 1, next state, successor node)."""
         step, state, node = memory
         outcome = bayes.outcome_of(reward, self.reward_values)
@@ -177,8 +195,11 @@ def markov(table: ArrayLike, model: RewardMixingMDP) -> MarkovPolicy:
         actions = as_indices("table", array, model.num_actions)
         return MarkovPolicy(np.broadcast_to(np.eye(model.num_actions)[actions], full))
     if array.shape not in (full, full[1:]):
-        refuse("table", f"shape {array.shape} of {array.dtype}",
-               f"whole numbers of shape {full[1:2]} or {full[:2]}, or probabilities of shape {full[1:]} or {full}")
+        refuse(
+            "table",
+            f"shape {array.shape} of {array.dtype}",
+            f"whole numbers of shape {full[1:2]} or {full[:2]}, or probabilities of shape {full[1:]} or {full}",
+        )
     return MarkovPolicy(np.broadcast_to(array, full))
 
 

@@ -1,0 +1,6 @@
+"""``python -m rewardmix``."""
+
+from rewardmix.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""What people type, as the things they mean."""
+
+from __future__ import annotations
+
+import ast
+import os
+from typing import TYPE_CHECKING, Any
+
+from rewardmix._errors import refuse
+
+if TYPE_CHECKING:
+    from rewardmix.model import RewardMixingMDP
+
+MODEL_HELP = "A problem (shop), a problem with options (random:states=10,seed=3), or a saved model."
+
+
+def model_of(text: str) -> RewardMixingMDP:
+    """The model that ``text`` names: a problem, a problem with options, or a file."""
+    from rewardmix import problems
+    from rewardmix.io import load
+    from rewardmix.model import RewardMixingMDP
+
+    name, _, options = text.partition(":")
+    if name in problems.names():
+        return problems.make(name, **options_of(options))
+    if not os.path.exists(text):
+        refuse("MODEL", repr(text), f"a saved model or one of {', '.join(problems.names())}")
+    noun = load(text)
+    if not isinstance(noun, RewardMixingMDP):
+        refuse("MODEL", f"a {type(noun).__name__} in {text!r}", "a model")
+    return noun
+
+
+def options_of(text: str) -> dict[str, Any]:
+    """``states=10,weights=(0.3,0.7)`` as keyword arguments; values are Python literals, or plain words."""
+    options: dict[str, Any] = {}
+    for part in _split(text):
+        key, equals, value = part.partition("=")
+        if not equals or not key.isidentifier():
+            refuse("options", repr(part), "key=value, separated by commas")
+        try:
+            options[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[key] = value
+    return options
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that are outside of brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]

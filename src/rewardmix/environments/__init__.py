@@ -1,0 +1,19 @@
+"""The only folder that imports gymnasium: environments, wrappers, registration, and playing a policy in them."""
+
+from rewardmix.environments.households import HouseholdEnv
+from rewardmix.environments.playing import horizon_of, play, reward_values_of, sizes_of
+from rewardmix.environments.single import RewardMixingEnv
+from rewardmix.environments.vector import RewardMixingVectorEnv
+from rewardmix.environments.wrappers import MixRewards, PreviousActionReward
+
+__all__ = [
+    "HouseholdEnv",
+    "MixRewards",
+    "PreviousActionReward",
+    "RewardMixingEnv",
+    "RewardMixingVectorEnv",
+    "horizon_of",
+    "play",
+    "reward_values_of",
+    "sizes_of",
+]

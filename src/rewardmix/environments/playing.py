@@ -1,0 +1,106 @@
+"""Play a policy in any Gymnasium environment with Discrete spaces, and ask such an environment what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from rewardmix._check import Floats, as_count, refuse
+from rewardmix.episodes import ABSENT, Episodes
+from rewardmix.policy import Policy
+
+
+def sizes_of(env: Any) -> tuple[int, int]:
+    """(S, A) of an environment; one without Discrete spaces from 0 on is refused."""
+    if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+        refuse("env", type(env).__name__, "a Gymnasium environment")
+    vector = isinstance(env, gymnasium.vector.VectorEnv)
+    sizes = []
+    for name in ("observation_space", "action_space"):
+        space = getattr(env, f"single_{name}" if vector else name)
+        if not isinstance(space, spaces.Discrete) or space.start != 0:
+            refuse(f"env.{name}", space, "Discrete(n) starting at 0; wrap the environment to number its states")
+        sizes.append(int(space.n))
+    return sizes[0], sizes[1]
+
+
+def horizon_of(env: Any) -> int:
+    """H: the environment's own ``horizon``, or the limit of its registration."""
+    own = _attribute(env, "horizon")
+    limit = own if own is not None else getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    if limit is None:
+        refuse("env", "no horizon and no time limit", "one; wrap it in gymnasium.wrappers.TimeLimit or pass horizon")
+    return as_count("env.horizon", limit)
+
+
+def reward_values_of(env: Any) -> Floats | None:
+    """The reward values that the environment declares, or None."""
+    values = _attribute(env, "reward_values")
+    return None if values is None else np.asarray(values, np.float64)
+
+
+def play(
+    env: gymnasium.Env[Any, Any],
+    policy: Policy,
+    episodes: int,
+    seed: int = 0,
+    *,
+    horizon: int | None = None,
+    on_update: Callable[[int], None] | None = None,
+) -> Episodes:
+    """Play ``episodes`` episodes through reset and step alone. Episodes may end early; at the horizon they are left.
+
+    The environment is seeded at the first reset only, so that its episodes differ.
+    """
+    num_states, num_actions = sizes_of(env)
+    length = horizon_of(env) if horizon is None else as_count("horizon", horizon)
+    states = np.full((episodes, length + 1), ABSENT, np.int32)
+    actions = np.full((episodes, length), ABSENT, np.int16)
+    rewards = np.full((episodes, length), np.nan)
+    rng = np.random.default_rng([seed, 1])
+    for episode in range(episodes):
+        state, _ = env.reset(seed=seed if episode == 0 else None)
+        states[episode, 0] = _checked_state(state, num_states, episode, 0)
+        memory = policy.start(int(state))
+        for t in range(length):
+            action = policy.act(memory, rng)
+            state, reward, terminated, truncated, _ = env.step(action)
+            actions[episode, t] = action
+            rewards[episode, t] = _checked_reward(reward, episode, t)
+            states[episode, t + 1] = _checked_state(state, num_states, episode, t + 1)
+            if terminated or truncated:
+                break
+            memory = policy.observe(memory, action, float(reward), int(state))
+        if on_update:
+            on_update(episode + 1)
+    return Episodes.from_arrays(
+        states,
+        actions,
+        rewards,
+        num_states=num_states,
+        num_actions=num_actions,
+        lengths=(actions >= 0).sum(axis=1),
+        reward_values=reward_values_of(env),
+    )
+
+
+def _attribute(env: Any, name: str) -> Any:
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return getattr(env.unwrapped, name, None)
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+
+
+def _checked_state(state: Any, num_states: int, episode: int, step: int) -> int:
+    if not 0 <= int(state) < num_states:
+        refuse(f"state of episode {episode}, step {step}", state, f"a state from 0 to {num_states - 1}")
+    return int(state)
+
+
+def _checked_reward(reward: Any, episode: int, step: int) -> float:
+    if not np.isfinite(reward):
+        refuse(f"reward of episode {episode}, step {step}", reward, "a finite number")
+    return float(reward)

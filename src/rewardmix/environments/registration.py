@@ -1,0 +1,22 @@
+"""Gymnasium ids. Entry points are named, not imported, so that registering costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gymnasium.envs import registration
+
+
+def register(names: Iterable[str], entry_point: str, vector_entry_point: str | None = None) -> None:
+    """Register ``rewardmix/<Name>-v0`` for each name; what is registered already is left as it is."""
+    for name in names:
+        identifier = identifier_of(name)
+        if identifier not in registration.registry:
+            registration.register(
+                identifier, entry_point=entry_point, vector_entry_point=vector_entry_point, kwargs={"name": name}
+            )
+
+
+def identifier_of(name: str) -> str:
+    """``shop`` -> ``rewardmix/Shop-v0``."""
+    return f"rewardmix/{name.capitalize()}-v0"

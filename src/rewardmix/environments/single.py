@@ -1,0 +1,143 @@
+"""A reward-mixing MDP as a Gymnasium environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rewardmix._check import as_count, refuse
+from rewardmix.environments.rendering import as_picture, as_text
+from rewardmix.model import RewardMixingMDP, state_action
+
+RENDER_MODES = ["ansi", "rgb_array"]
+
+
+class FiniteEnv(gymnasium.Env[int, int]):
+    """What every environment here shares: Discrete spaces, a fixed horizon, a record of the episode, rendering.
+
+    The hidden context (or household) is a private attribute and appears in no observation and no info.
+    """
+
+    metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - Gymnasium's own way to say it
+    observation_space: spaces.Discrete[Any]
+    action_space: spaces.Discrete[Any]
+
+    def __init__(
+        self,
+        num_states: int,
+        num_actions: int,
+        horizon: int,
+        reward_values: NDArray[np.float64],
+        *,
+        state_names: tuple[str, ...] = (),
+        action_names: tuple[str, ...] = (),
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode is not None and render_mode not in RENDER_MODES:
+            refuse("render_mode", repr(render_mode), f"None or one of {RENDER_MODES}")
+        self.observation_space = spaces.Discrete(num_states)
+        self.action_space = spaces.Discrete(num_actions)
+        self.horizon = horizon
+        self.reward_values = reward_values
+        self.state_names, self.action_names = state_names, action_names
+        self.render_mode = render_mode
+        self._state = 0
+        self._played: list[tuple[int, float]] | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Start an episode. What ``options`` may hold is said by the environment's own class."""
+        super().reset(seed=seed)
+        self._state = self._begin(options or {})
+        self._played = []
+        return self._state, self._info()
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Play an action; ``terminated`` is True at the horizon."""
+        if self._played is None or len(self._played) >= self.horizon:
+            refuse("action", "no running episode", "reset() before step(), and again after the last step")
+        if not self.action_space.contains(action):
+            refuse("action", repr(action), f"a whole number from 0 to {self.action_space.n - 1}")
+        reward, self._state = self._advance(int(action))
+        self._played.append((int(action), reward))
+        return self._state, reward, len(self._played) == self.horizon, False, self._info()
+
+    def render(self) -> Any:
+        """The episode so far as text (``ansi``) or as a picture (``rgb_array``)."""
+        played = self._played or []
+        if self.render_mode == "ansi":
+            named = [(_name(self.action_names, a), reward) for a, reward in played]
+            return as_text(_name(self.state_names, self._state), named, self.horizon)
+        if self.render_mode == "rgb_array":
+            rewards = [reward for _, reward in played]
+            count = int(self.observation_space.n)
+            return as_picture(self._state, count, rewards, self.horizon, self.reward_values.tolist())
+        return None
+
+    def _info(self) -> dict[str, Any]:
+        return {"step": len(self._played or [])}
+
+    def _begin(self, options: dict[str, Any]) -> int:
+        raise NotImplementedError
+
+    def _advance(self, action: int) -> tuple[float, int]:
+        raise NotImplementedError
+
+
+class RewardMixingEnv(FiniteEnv):
+    """Episodes of a model. ``reset(options={"context": m})`` fixes the hidden context, for evaluation only."""
+
+    def __init__(self, model: RewardMixingMDP, *, render_mode: str | None = None) -> None:
+        super().__init__(
+            model.num_states,
+            model.num_actions,
+            model.horizon,
+            model.reward_values,
+            state_names=model.state_names,
+            action_names=model.action_names,
+            render_mode=render_mode,
+        )
+        self.model = model
+        self._context = 0
+
+    def _begin(self, options: dict[str, Any]) -> int:
+        if "context" in options:
+            self._context = checked_context(options["context"], self.model.num_contexts)
+        else:
+            self._context = draw(self.np_random, self.model.weights)
+        return draw(self.np_random, self.model.initial)
+
+    def _advance(self, action: int) -> tuple[float, int]:
+        model = self.model
+        outcome = draw(self.np_random, model.laws[self._context, self._state, action])
+        return float(model.reward_values[outcome]), draw_next(model, self.np_random, self._state, action)
+
+
+def draw(rng: np.random.Generator, law: NDArray[np.float64]) -> int:
+    """An index drawn by a law."""
+    sums = law.cumsum()
+    return int(np.searchsorted(sums, rng.random() * sums[-1], "right"))
+
+
+def draw_next(model: RewardMixingMDP, rng: np.random.Generator, state: int, action: int) -> int:
+    """A next state, from a dense or a sparse transition."""
+    row = state_action(state, action, model.num_actions)
+    if not model.is_sparse:
+        return draw(rng, model.transition_rows[row])
+    begin, end = model.transition_rows.indptr[row : row + 2]
+    return int(model.transition_rows.indices[begin + draw(rng, model.transition_rows.data[begin:end])])
+
+
+def checked_context(context: object, num_contexts: int) -> int:
+    """A context named in the options of reset."""
+    index = as_count('options["context"]', context, least=0)
+    if index >= num_contexts:
+        refuse('options["context"]', index, f"a whole number from 0 to {num_contexts - 1}")
+    return index
+
+
+def _name(names: tuple[str, ...], index: int) -> str:
+    return names[index] if names else str(index)

@@ -1,0 +1,123 @@
+"""What a policy earns: exactly in a model where its form allows, by playing otherwise.
+
+Markov table: state paths do not depend on the context, so it earns the mean reward along its state law.
+Controller: in each context m, backwards,
+
+    V_m[t, s, k] = sum_z R_m(z | s, a) (v_z + sum_s' T(s' | s, a) V_m[t+1, s', successor(t, s, k, z)])
+
+with a = action(t, s, k). That is linear in the number of nodes, and exact in any model, whichever model the controller
+was made for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rewardmix._check import Floats, as_count, as_number
+from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.policy import Controller, MarkovPolicy, Policy
+from rewardmix.simulation import simulate
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The value of a policy.
+
+    Attributes:
+        value: expected sum of rewards of an episode.
+        lower: lower end of its interval (``value`` itself if exact).
+        upper: upper end.
+        exact: computed, not simulated.
+        episodes: how many were played (0 if exact).
+    """
+
+    value: float
+    lower: float
+    upper: float
+    exact: bool
+    episodes: int = 0
+
+
+def evaluate(
+    policy: Policy,
+    model_or_env: Any,
+    *,
+    episodes: int = 10_000,
+    failure: float = 0.05,
+    seed: int = 0,
+    on_update: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Value of ``policy``: exact for a Markov table or a controller in a model, otherwise Monte Carlo.
+
+    Args:
+        policy: any policy.
+        model_or_env: a model, a problem's name, or a Gymnasium environment with Discrete spaces.
+        episodes: how many to play where the value is not exact.
+        failure: the interval misses the value with about this probability (Student's t on the returns).
+        seed: of the played episodes.
+        on_update: called with the number of episodes played so far.
+    """
+    if isinstance(model_or_env, RewardMixingMDP):
+        if isinstance(policy, MarkovPolicy):
+            return _exactly(markov_value(policy, model_or_env))
+        if isinstance(policy, Controller):
+            return _exactly(controller_value(policy, model_or_env))
+    count = as_count("episodes", episodes, least=2)
+    returns = simulate(policy, model_or_env, count, seed, on_update=on_update).returns
+    return interval(returns, failure)
+
+
+def interval(returns: Floats, failure: float = 0.05) -> Evaluation:
+    """Mean of independent returns with Student's t interval."""
+    from scipy.special import stdtrit
+
+    failure = as_number("failure", failure, above=0.0, below=1.0)
+    count, mean = returns.size, float(returns.mean())
+    radius = float(stdtrit(count - 1, 1 - failure / 2)) * float(returns.std(ddof=1)) / math.sqrt(count)
+    return Evaluation(mean, mean - radius, mean + radius, exact=False, episodes=count)
+
+
+def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:
+    """Exact value of a Markov table."""
+    policy.check_fits(model)
+    law = model.initial
+    total = 0.0
+    for t in range(model.horizon):
+        joint = law[:, None] * policy.table[t]
+        total += float((joint * model.mean).sum())
+        law = joint.reshape(-1) @ model.transition_rows
+    return total
+
+
+def controller_value(policy: Controller, model: RewardMixingMDP) -> float:
+    """Exact value of a controller."""
+    return float(model.weights @ controller_values(policy, model) @ model.initial)
+
+
+def controller_values(policy: Controller, model: RewardMixingMDP) -> Floats:
+    """(M, S): value of a controller in each context from each first state, by the recursion above."""
+    policy.check_fits(model)
+    states = np.arange(model.num_states)
+    later = np.zeros((model.num_contexts, model.num_states, 1))
+    for t in reversed(range(model.horizon)):
+        actions = policy.actions[t]
+        rows = state_action(states[:, None], actions, model.num_actions)
+        last = t == model.horizon - 1
+        now = np.empty((model.num_contexts, *actions.shape))
+        for m in range(model.num_contexts):
+            onward = model.transition_rows @ later[m]
+            now[m] = model.means[m][states[:, None], actions]
+            for z in range(model.num_values):
+                successor = np.zeros_like(rows) if last else policy.successors[t][:, :, z]
+                now[m] += model.laws[m, states[:, None], actions, z] * onward[rows, successor]
+        later = now
+    return later[:, states, policy.first]
+
+
+def _exactly(value: float) -> Evaluation:
+    return Evaluation(value, value, value, exact=True)

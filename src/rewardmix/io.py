@@ -1,0 +1,119 @@
+"""Save and load every noun: one table says how each becomes arrays and metadata, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rewardmix import stored
+from rewardmix._check import InputError, refuse
+from rewardmix.episodes import PARTS, Episodes
+from rewardmix.model import RewardMixingMDP
+from rewardmix.policy import Controller, MarkovPolicy
+from rewardmix.stored import Arrays
+
+Packed = tuple[Arrays, dict[str, Any]]
+
+
+class Form(NamedTuple):
+    """How one noun is stored."""
+
+    noun: type
+    pack: Callable[[Any], Packed]
+    unpack: Callable[[Arrays, dict[str, Any]], Any]
+
+
+def save(path: str | os.PathLike[str], noun: Any) -> None:
+    """Write a noun to a file, atomically. Which nouns: the keys of ``FORMS``."""
+    for kind, form in FORMS.items():
+        if type(noun) is form.noun:
+            stored.write(path, kind, *form.pack(noun))
+            return
+    refuse("noun", type(noun).__name__, f"one of {', '.join(form.noun.__name__ for form in FORMS.values())}")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The noun in a file written by ``save``."""
+    kind, arrays, meta = stored.read(path)
+    if kind not in FORMS:
+        refuse("path", f"{os.fspath(path)!r} holding a {kind!r}", f"one of {', '.join(FORMS)}")
+    try:
+        return FORMS[kind].unpack(arrays, meta)
+    except KeyError as error:
+        raise InputError(f"path: found {os.fspath(path)!r} without {error}, expected a whole {kind}") from error
+
+
+def _pack_model(model: RewardMixingMDP) -> Packed:
+    arrays: Arrays = {name: getattr(model, name) for name in ("initial", "weights", "rewards", "reward_values")}
+    if model.is_sparse:
+        rows = model.transition
+        arrays |= {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+    else:
+        arrays["transition"] = model.transition
+    names = {"state_names": model.state_names, "action_names": model.action_names}
+    return arrays, {"horizon": model.horizon, **names}
+
+
+def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
+    transition: Any = arrays.get("transition")
+    if transition is None:
+        from scipy.sparse import csr_array
+
+        shape = arrays["indptr"].size - 1, arrays["initial"].size
+        transition = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+    return RewardMixingMDP(
+        transition,
+        arrays["initial"],
+        arrays["weights"],
+        arrays["rewards"],
+        meta["horizon"],
+        arrays["reward_values"],
+        tuple(meta["state_names"]),
+        tuple(meta["action_names"]),
+    )
+
+
+def _pack_controller(policy: Controller) -> Packed:
+    arrays: Arrays = {"first": policy.first, "reward_values": policy.reward_values}
+    for t, (actions, successors) in enumerate(zip(policy.actions, policy.successors, strict=True)):
+        arrays |= {f"actions.{t}": actions, f"successors.{t}": successors}
+    return arrays, {"horizon": policy.horizon}
+
+
+def _unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
+    steps = range(meta["horizon"])
+    return Controller(
+        tuple(arrays[f"actions.{t}"] for t in steps),
+        tuple(arrays[f"successors.{t}"] for t in steps),
+        arrays["first"],
+        arrays["reward_values"],
+    )
+
+
+def _pack_episodes(episodes: Episodes) -> Packed:
+    arrays: Arrays = {name: getattr(episodes, name) for name in (*PARTS, "reward_values")}
+    return arrays, {"num_states": episodes.num_states, "num_actions": episodes.num_actions}
+
+
+def _unpack_episodes(arrays: Arrays, meta: dict[str, Any]) -> Episodes:
+    return Episodes(
+        states=arrays["states"],
+        actions=arrays["actions"],
+        outcomes=arrays["outcomes"],
+        lengths=arrays["lengths"],
+        num_states=meta["num_states"],
+        num_actions=meta["num_actions"],
+        reward_values=arrays["reward_values"],
+    )
+
+
+FORMS = {
+    "model": Form(RewardMixingMDP, _pack_model, _unpack_model),
+    "markov policy": Form(
+        MarkovPolicy, lambda policy: ({"table": policy.table}, {}), lambda arrays, meta: MarkovPolicy(arrays["table"])
+    ),
+    "controller": Form(Controller, _pack_controller, _unpack_controller),
+    "episodes": Form(Episodes, _pack_episodes, _unpack_episodes),
+}
+"""Kind in the file -> its noun and the two ways."""

@@ -1,0 +1,92 @@
+"""Policy and world in, episodes out.
+
+Models are simulated by compiled kernels for Markov tables and controllers; any other policy, and any Gymnasium
+environment, is played step by step through the environment's own interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix import environments, problems
+from rewardmix._check import as_count
+from rewardmix.episodes import Episodes
+from rewardmix.model import RewardMixingMDP
+from rewardmix.policy import Controller, MarkovPolicy, Policy
+
+CHUNK = 1 << 16
+"""Episodes simulated between two calls of ``on_update``. Part of the meaning of a seed: each chunk has its stream."""
+
+
+def simulate(
+    policy: Policy,
+    model_or_env: Any,
+    episodes: int,
+    seed: int = 0,
+    *,
+    on_update: Callable[[int], None] | None = None,
+) -> Episodes:
+    """Play ``episodes`` episodes.
+
+    Args:
+        policy: any policy.
+        model_or_env: a model, a problem's name, or a Gymnasium environment with Discrete spaces.
+        episodes: how many.
+        seed: the same seed gives the same episodes.
+        on_update: called with the number of episodes played so far.
+    """
+    count = as_count("episodes", episodes, least=0)
+    world = problems.make(model_or_env) if isinstance(model_or_env, str) else model_or_env
+    if isinstance(world, RewardMixingMDP):
+        if isinstance(policy, MarkovPolicy | Controller):
+            return _simulate_model(policy, world, count, seed, on_update)
+        world = environments.RewardMixingEnv(world)
+    return environments.play(world, policy, count, seed, on_update=on_update)
+
+
+def _simulate_model(
+    policy: MarkovPolicy | Controller,
+    model: RewardMixingMDP,
+    count: int,
+    seed: int,
+    on_update: Callable[[int], None] | None,
+) -> Episodes:
+    from rewardmix import draws
+    from rewardmix.simulation_kernels import Tables, run_controller, run_markov
+
+    tables = Tables.of(model)
+    states = np.empty((count, model.horizon + 1), np.int32)
+    actions = np.empty((count, model.horizon), np.int16)
+    outcomes = np.empty((count, model.horizon), np.int8)
+    run: Any
+    if isinstance(policy, MarkovPolicy):
+        run, arguments = run_markov, _markov_arguments(policy, model)
+    else:
+        run, arguments = run_controller, _controller_arguments(policy, model)
+    for begin in range(0, count, CHUNK):
+        part = slice(begin, min(begin + CHUNK, count))
+        run(*tables, *arguments, draws.stream(seed, begin // CHUNK), states[part], actions[part], outcomes[part])
+        if on_update:
+            on_update(part.stop)
+    lengths = np.full(count, model.horizon, np.int32)
+    return Episodes(states, actions, outcomes, lengths, model.num_states, model.num_actions, model.reward_values)
+
+
+def _markov_arguments(policy: MarkovPolicy, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:
+    from rewardmix.draws import cumulative
+
+    policy.check_fits(model)
+    return (cumulative(policy.table),)
+
+
+def _controller_arguments(policy: Controller, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:
+    policy.check_fits(model)
+    nodes = np.array([actions.shape[1] for actions in policy.actions], np.int64)
+    offsets = np.concatenate([[0], np.cumsum(nodes * model.num_states)[:-1]])
+    actions = np.concatenate([part.ravel() for part in policy.actions]).astype(np.int16)
+    successors = np.concatenate([part.reshape(-1, model.num_values) for part in policy.successors]).astype(np.int32)
+    return nodes, offsets, actions, successors, np.ascontiguousarray(policy.first, np.int64)
