@@ -2,9 +2,9 @@
 
 1. robust rank-one fit of the centred covariances, each component of the pair graph with its signs (``rank_one``);
 2. weights in closed form where they are unknown, and the orientation of each component, from triples (``weights``);
-3. maximum likelihood by EM on the episodes, from that start, from both orientations of what triples do not decide, and from
-   random starts; the best objective wins. With moments only, the composite likelihood of the pair tables without the pairs
-   that the robust fit disbelieves; with a bare confidence set, the robust fit itself;
+3. maximum likelihood by EM on the episodes, from that start, from both orientations of what triples do not decide, and
+   from random starts; the best objective wins. With moments only, the composite likelihood of the pair tables, without
+   the pairs that the robust fit disbelieves; with a bare confidence set, the robust fit itself;
 4. standard errors, and the check against the confidence set and Algorithm 3's certificate.
 """
 
@@ -63,8 +63,16 @@ def best(evidence: Evidence, question: Question) -> Recovery:
         fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     else:
         fits = climb_all(bags, _all_starts(start, question, rng), question, free=source == "estimated")
-    return finished("best", evidence, question, fits, bags=bags, source=source, gross=start.fit.gross,
-                    undecided=int(start.undecided.size))
+    return finished(
+        "best",
+        evidence,
+        question,
+        fits,
+        bags=bags,
+        source=source,
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )
 
 
 def moment_start(evidence: Evidence, question: Question, rng: np.random.Generator) -> Start:
@@ -95,8 +103,14 @@ def climb_all(bags: Patterns, mixtures: list[tuple[str, Mixture]], question: Que
     """Climb from every start."""
     known = None if free else mixtures[0][1].weights
     return [
-        climb(lambda mixture: likelihood.statistics(bags, mixture), mixture, average=bags.average, prior=question.prior,
-              weights=known, name=name)
+        climb(
+            lambda mixture: likelihood.statistics(bags, mixture),
+            mixture,
+            average=bags.average,
+            prior=question.prior,
+            weights=known,
+            name=name,
+        )
         for name, mixture in mixtures
     ]
 
@@ -152,7 +166,13 @@ def start_only(evidence: Evidence, question: Question) -> Recovery:
     """Steps 1 and 2 of ``best`` without climbing: quick, and all that a bare confidence set allows."""
     start = moment_start(evidence, question, np.random.default_rng([question.seed, 1]))
     fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
-    return finished("start_only", evidence, question, fits, bags=None, source=_weights_source(evidence, question),
-                    gross=start.fit.gross, undecided=int(start.undecided.size))
-
-
+    return finished(
+        "start_only",
+        evidence,
+        question,
+        fits,
+        bags=None,
+        source=_weights_source(evidence, question),
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )

@@ -64,8 +64,12 @@ class Statistics:
     bags: float
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(self.weights + other.weights, self.outcomes + other.outcomes,
-                          self.loglik + other.loglik, self.bags + other.bags)
+        return Statistics(
+            self.weights + other.weights,
+            self.outcomes + other.outcomes,
+            self.loglik + other.loglik,
+            self.bags + other.bags,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +182,7 @@ def _extrapolate(zero: Mixture, one: Mixture, two: Mixture) -> Mixture:
     point = np.concatenate([zero.weights, zero.laws.ravel()]) - 2 * length * step + length**2 * bend
     least = 0.05 * np.concatenate([two.weights, two.laws.ravel()])
     point = np.maximum(point, least)
-    weights, laws = point[: zero.weights.size], point[zero.weights.size:].reshape(zero.laws.shape)
+    weights, laws = point[: zero.weights.size], point[zero.weights.size :].reshape(zero.laws.shape)
     return Mixture(weights / weights.sum(), laws / laws.sum(axis=2, keepdims=True))
 
 

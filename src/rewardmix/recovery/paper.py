@@ -1,8 +1,8 @@
 """``paper`` and ``spectral``: recovery as the paper has it.
 
-Algorithm 3: magnitudes by the linear program, signs by parities, clip, p_1 = average + spread, p_2 = average - spread. Nothing is
-refined. Weights that are known and not 1/2 move the caps and the last line (appendix on mixing weights), and groups of signs
-are then oriented by triples if whole episodes were kept.
+Algorithm 3: magnitudes by the linear program, signs by parities, clip, p_1 = average + spread, p_2 = average - spread.
+Nothing is refined. Weights that are known and not 1/2 move the caps and the last line (appendix on mixing weights),
+and groups of signs are then oriented by triples if whole episodes were kept.
 """
 
 from __future__ import annotations
@@ -29,12 +29,21 @@ def paper(evidence: Evidence, question: Question) -> Recovery:
     confidence = evidence.confidence
     program = magnitudes(confidence, question.weights)
     signs = parities(confidence)
-    spread = starts.spread_laws(signs.signs * np.exp(program.log), confidence.num_points)
+    spread = starts.spread_laws(np.asarray(signs.signs * np.exp(program.log)), confidence.num_points)
     groups = groups_of_points(signs.groups, confidence.width)
     spread, undecided = _oriented(evidence, question, spread, groups)
     mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
-    return finished("paper", evidence, question, [_as_fit(mixture, "program")], bags=None, source=_source(question),
-                    program=program, signs=signs, undecided=undecided)
+    return finished(
+        "paper",
+        evidence,
+        question,
+        [_as_fit(mixture, "program")],
+        bags=None,
+        source=_source(question),
+        program=program,
+        signs=signs,
+        undecided=undecided,
+    )
 
 
 def spectral(evidence: Evidence, question: Question) -> Recovery:
@@ -48,8 +57,15 @@ def spectral(evidence: Evidence, question: Question) -> Recovery:
     spread = starts.spread_laws(_leading(matrix), confidence.num_points)
     spread, undecided = _oriented(evidence, question, spread, np.zeros(confidence.num_points, np.int64))
     mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
-    return finished("spectral", evidence, question, [_as_fit(mixture, "eigenvector")], bags=None,
-                    source=_source(question), undecided=undecided)
+    return finished(
+        "spectral",
+        evidence,
+        question,
+        [_as_fit(mixture, "eigenvector")],
+        bags=None,
+        source=_source(question),
+        undecided=undecided,
+    )
 
 
 def _two_only(name: str, question: Question) -> None:
@@ -69,9 +85,7 @@ def _as_fit(mixture: Mixture, name: str) -> Fit:
     return Fit(mixture, float("nan"), float("nan"), 0, True, name)
 
 
-def _oriented(
-    evidence: Evidence, question: Question, spread: Floats, groups: NDArray[np.int64]
-) -> tuple[Floats, int]:
+def _oriented(evidence: Evidence, question: Question, spread: Floats, groups: NDArray[np.int64]) -> tuple[Floats, int]:
     """Groups turned so that their slope has the sign that the weights give it, and how many stay undecided."""
     weights = _weights(question)
     wanted = float(np.sign(weights[1] - weights[0])) if abs(weights[1] - weights[0]) > 1e-9 else 0.0
