@@ -122,7 +122,7 @@ def _all_starts(start: Start, question: Question, rng: np.random.Generator) -> l
     out = [of("moments", start.spread, start.weights)]
     for number, turn in enumerate(starts.flips(start.groups, start.undecided)):
         out.append(of(f"flipped {number + 1}", start.spread * turn[:, None], start.weights))
-    if question.weights is None:
+    if question.weights is None and start.weights[0] != 0.5:
         out.append(of("moments, equal weights", start.spread, np.array([0.5, 0.5])))
     free = np.isin(start.groups, _real(start.groups, start.spread))
     weights = start.weights if question.weights is not None else np.array([0.5, 0.5])
@@ -155,7 +155,7 @@ def _pairs(evidence: Evidence, fit: RankOne) -> Patterns | None:
 def _weights_source(evidence: Evidence, question: Question) -> str:
     if question.weights is not None:
         return "known"
-    return "assumed equal" if evidence.bags is None else "estimated"
+    return "assumed equal" if evidence.bags is None or not evidence.bags.has_triples else "estimated"
 
 
 def _unclimbed(mixture: Mixture) -> Fit:

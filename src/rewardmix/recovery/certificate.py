@@ -84,7 +84,15 @@ def coverage(confidence: ConfidenceSet) -> dict[str, Any]:
 
 
 def sentence(
-    found: dict[str, Any], *, weights: str, equal: bool, undecided: int, related: bool, contexts: int, size: int
+    found: dict[str, Any],
+    *,
+    weights: str,
+    equal: bool,
+    undecided: int,
+    decided: bool,
+    related: bool,
+    contexts: int,
+    size: int,
 ) -> str:
     """One plain sentence on what is not identified.
 
@@ -93,6 +101,7 @@ def sentence(
         weights: "known", "estimated" or "assumed equal".
         equal: whether the weights are equal, so that groups that never meet can be combined either way.
         undecided: groups whose orientation triples did not decide, with weights that are not equal.
+        decided: whether the method could use any pair.
         related: whether any pair of rewards is correlated at all.
         contexts: M.
         size: X.
@@ -107,6 +116,8 @@ def sentence(
         parts.append("no episode has two rewards, so nothing is known about how contexts differ")
     elif not related:
         parts.append("no pair of rewards is correlated beyond chance, so the contexts may be identical")
+    elif not decided:
+        parts.append("no covariance interval excludes 0, so the contexts came out as good as equal")
     if found["alone"].size and found["groups"]:
         parts.append(
             f"{found['alone'].size} state-actions were never seen with another reward in one episode, so how contexts "
@@ -126,7 +137,7 @@ def sentence(
             "within themselves are known, not each (values do not depend on it as long as they never meet)"
         )
     if weights == "assumed equal":
-        parts.append("pair counts say nothing about the weights of the contexts, so they are assumed equal")
+        parts.append("two rewards an episode say nothing about the weights of the contexts, so they are assumed equal")
     if not parts:
         return f"Everything is identified, up to the order of the {contexts} contexts."
     return "Not identified: " + "; ".join(parts) + "."

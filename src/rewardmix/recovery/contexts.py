@@ -92,10 +92,11 @@ def _choice(fits: dict[int, list[Fit]], bags: Patterns) -> Choice:
         done = [fit for fit in climbs if fit.converged]
         if done:
             best[contexts] = max(done, key=lambda fit: fit.loglik)
+    penalty = float(np.log(max(bags.total, 2.0)))
     parameters = {m: m * visited * (bags.num_values - 1) + m - 1 for m in fits}
-    criterion = {m: -2.0 * fit.loglik + parameters[m] * float(np.log(bags.total)) for m, fit in best.items()}
+    criterion = {m: -2.0 * fit.loglik + parameters[m] * penalty for m, fit in best.items()}
     return Choice(
-        min(criterion, key=lambda m: (criterion[m], m)),
+        min(criterion, key=lambda m: (round(criterion[m], 6), m)),
         criterion,
         {m: fit.loglik for m, fit in best.items()},
         parameters,

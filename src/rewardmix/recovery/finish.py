@@ -39,6 +39,7 @@ def finished(
     source: str,
     gross: Any = (),
     undecided: int = 0,
+    decided: bool = True,
     program: Magnitudes | None = None,
     signs: Parity | None = None,
 ) -> Recovery:
@@ -60,6 +61,7 @@ def finished(
         weights=source,
         equal=equal,
         undecided=undecided,
+        decided=decided,
         related=_related(evidence, bags, chosen),
         contexts=question.num_contexts,
         size=confidence.num_points,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rewardmix._check import Floats, refuse
 from rewardmix.recovery import starts
 from rewardmix.recovery.certificate import groups_of_points, parities
+from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture
 from rewardmix.recovery.magnitudes import magnitudes
@@ -29,7 +30,7 @@ def paper(evidence: Evidence, question: Question) -> Recovery:
     confidence = evidence.confidence
     program = magnitudes(confidence, question.weights)
     signs = parities(confidence)
-    spread = starts.spread_laws(np.asarray(signs.signs * np.exp(program.log)), confidence.num_points)
+    spread = closed(np.asarray(signs.signs * np.exp(program.log)), confidence)
     groups = groups_of_points(signs.groups, confidence.width)
     spread, undecided = _oriented(evidence, question, spread, groups)
     mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
@@ -43,6 +44,7 @@ def paper(evidence: Evidence, question: Question) -> Recovery:
         program=program,
         signs=signs,
         undecided=undecided,
+        decided=bool(confidence.excludes_zero.any()),
     )
 
 
@@ -66,6 +68,22 @@ def spectral(evidence: Evidence, question: Question) -> Recovery:
         source=_source(question),
         undecided=undecided,
     )
+
+
+def closed(spread: Floats, confidence: ConfidenceSet) -> Floats:
+    """(X, Z) spread that sums to zero over the values of each x.
+
+    The program leaves magnitudes as small as their intervals allow, so what is missing for a zero sum is put on the
+    other side: on the values of the opposite sign (or of no known sign), in proportion to their averages.
+    """
+    if confidence.width == 1:
+        return starts.spread_laws(spread, confidence.num_points)
+    table = spread.reshape(confidence.num_points, -1)
+    excess = table.sum(axis=1, keepdims=True)
+    small = np.abs(table) <= confidence.tolerance**2
+    share = np.where((table * excess < 0) | small, confidence.average_laws + 1e-12, 0.0)
+    share = np.where(share.sum(axis=1, keepdims=True) > 0, share, 1.0)
+    return np.asarray(table - excess * share / share.sum(axis=1, keepdims=True))
 
 
 def _two_only(name: str, question: Question) -> None:

@@ -46,6 +46,11 @@ class Patterns:
         """Number of bags, each counted as often as it was seen."""
         return float(self.counts.sum())
 
+    @property
+    def has_triples(self) -> bool:
+        """Whether any bag has three rewards: with fewer, weights cannot be told."""
+        return bool((np.diff(self.offsets) >= 3).any())
+
     @cached_property
     def occurrences(self) -> Floats:
         """(X, Z): how often x paid value z."""

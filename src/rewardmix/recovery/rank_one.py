@@ -56,8 +56,11 @@ def rank_one(confidence: ConfidenceSet, rng: np.random.Generator) -> RankOne:
     scores = confidence.centre / deviation
     signs = spectral_signs(first, second, scores, size, rng)
     spread = signs * _start(first, second, confidence.centre * signs[first] * signs[second], deviation, size)
-    limit = np.sqrt(np.nan_to_num(confidence.average * (1 - confidence.average), nan=0.25)) + 1e-6
+    limit = np.sqrt(np.nan_to_num(confidence.average * (1 - confidence.average), nan=0.25))
     sweeps = _sweep(*_adjacency(first, second, size), confidence.centre, 1.0 / deviation**2, limit, spread, SWEEPS)
+    alone = np.ones(size, bool)
+    alone[first] = alone[second] = False
+    spread[alone] = 0.0  # nothing is known: no difference is the neutral guess
     off = np.abs(confidence.centre - spread[first] * spread[second]) / deviation
     sided = two_sided(first, second, size)
     component = components(first, second, size)
