@@ -47,7 +47,7 @@ def assert_follow_model(episodes, model, table=None) -> None:
 
 
 def _first_visits(episodes) -> np.ndarray:
-    count, horizon = episodes.actions.shape
+    count = len(episodes)
     x = episodes.states[:, :-1].astype(np.int64) * episodes.num_actions + episodes.actions
     key = np.arange(count)[:, None] * episodes.num_states * episodes.num_actions + x
     _, index = np.unique(key.ravel(), return_index=True)
