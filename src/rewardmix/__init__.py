@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rewardmix.planning import Comparison, Plan, compare, plan, plan_exact
     from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy, markov, uniform
     from rewardmix.problems import make_env
+    from rewardmix.recovery import ConfidenceSet, Recovery, choose_contexts, confidence_set, recover
     from rewardmix.simulation import simulate
 
 HOME = {
@@ -50,6 +51,11 @@ HOME = {
     "plan_exact": "planning",
     "Comparison": "planning",
     "compare": "planning",
+    "ConfidenceSet": "recovery",
+    "confidence_set": "recovery",
+    "Recovery": "recovery",
+    "recover": "recovery",
+    "choose_contexts": "recovery",
     "save": "io",
     "load": "io",
 }
@@ -58,6 +64,7 @@ HOME = {
 __all__ = [
     "BeliefPolicy",
     "Comparison",
+    "ConfidenceSet",
     "Controller",
     "Episodes",
     "Evaluation",
@@ -67,10 +74,13 @@ __all__ = [
     "Plan",
     "Policy",
     "PreviousActionReward",
+    "Recovery",
     "RewardMixingMDP",
     "__version__",
     "belief",
+    "choose_contexts",
     "compare",
+    "confidence_set",
     "environments",
     "evaluate",
     "load",
@@ -79,6 +89,7 @@ __all__ = [
     "plan",
     "plan_exact",
     "problems",
+    "recover",
     "save",
     "simulate",
     "uniform",

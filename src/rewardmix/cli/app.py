@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, export, plan
+from rewardmix.cli import describe, export, plan, recover
 
 app = typer.Typer(
     name="rewardmix",
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("envs")(describe.envs)
 app.command("describe")(describe.describe)
 app.command("plan")(plan.plan)
+app.command("recover")(recover.recover)
 app.command("export")(export.export)
 
 
