@@ -28,6 +28,19 @@ CERTIFICATE = {
 }
 
 
+def mixed(contexts: int, values: tuple[float, ...], seed: int) -> RewardMixingMDP:
+    """Random, sparse moves, several contexts and reward values, some outcomes impossible in some contexts."""
+    rng = np.random.default_rng(seed)
+    laws = rng.dirichlet(np.full(len(values), 0.7), size=(contexts, 5, 3))
+    laws[0, :, 0] = np.eye(len(values))[0]
+    transition = np.where(rng.random((5, 3, 5)) < 0.5, rng.random((5, 3, 5)), 0.0)
+    transition[:, :, 0] += 0.05
+    transition /= transition.sum(axis=-1, keepdims=True)
+    return RewardMixingMDP(
+        transition, rng.dirichlet(np.ones(5)), rng.dirichlet(np.full(contexts, 3.0)), laws, 6, values
+    )
+
+
 def noisy(model: RewardMixingMDP, seed: int = 1, size: float = 0.02) -> RewardMixingMDP:
     """A model as if it had been recovered."""
     noise = np.random.default_rng(seed).normal(0.0, size, model.laws.shape)
@@ -54,6 +67,7 @@ def summary_of(truth: RewardMixingMDP, title: str = "shop", *, known: bool = Tru
     ]
     true = {"model": truth, "value": value, "regret": max(best.upper - value, 0.0), "share": 0.98} if known else None
     options = {
+        "intervals": intervals,
         "certificate": CERTIFICATE,
         "comparison": {"measured": "exact" if known else "planned", "rows": rows},
         "unanswered": ["Which context is which: their names are ours, the data only tell them apart."],
@@ -61,6 +75,6 @@ def summary_of(truth: RewardMixingMDP, title: str = "shop", *, known: bool = Tru
         "seed": 0,
     }
     return summarise(
-        title=title, model=model, plan=answer, moments=moments, uncertainty=curve, intervals=intervals, truth=true,
+        title=title, model=model, plan=answer, moments=moments, uncertainty=curve, truth=true,
         **{**options, **more},
     )  # fmt: skip

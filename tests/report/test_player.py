@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report.example import mixed
 
 import rewardmix.report
 from rewardmix import belief, problems
@@ -57,19 +58,6 @@ def run(node: str, folder: Path, script: str) -> str:
     done = subprocess.run([node, "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def mixed(contexts: int, values: tuple[float, ...], seed: int) -> RewardMixingMDP:
-    """Random, sparse moves, several contexts and reward values, some outcomes impossible in some contexts."""
-    rng = np.random.default_rng(seed)
-    laws = rng.dirichlet(np.full(len(values), 0.7), size=(contexts, 5, 3))
-    laws[0, :, 0] = np.eye(len(values))[0]
-    transition = np.where(rng.random((5, 3, 5)) < 0.5, rng.random((5, 3, 5)), 0.0)
-    transition[:, :, 0] += 0.05
-    transition /= transition.sum(axis=-1, keepdims=True)
-    return RewardMixingMDP(
-        transition, rng.dirichlet(np.ones(5)), rng.dirichlet(np.full(contexts, 3.0)), laws, 6, values
-    )
 
 
 def random_controller(model: RewardMixingMDP, seed: int) -> Controller:

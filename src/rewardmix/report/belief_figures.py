@@ -61,7 +61,7 @@ def value_curve(beliefs: Mapping[str, Any], world: Summary, colours: Mapping[int
     for value in ticks(low, high, 4):
         shapes += [line(left, up(value), right, up(value), "rule"), text(left - 6, up(value) + 3.5, f"{value:g}", "tick", "end")]
     shapes.append(path([(along(b), up(v)) for b, v in zip(curve["belief"], curve["value"], strict=True)], "curve"))
-    shapes += _belief_axis(along, bottom, world)
+    shapes += _belief_axis(along, top, bottom, world)
     told = ", ".join(
         f"{world['action_names'][int(action)]} from {share(start)} to {share(end)}" for start, end, action in curve["runs"]
     )
@@ -86,7 +86,7 @@ def action_map(part: Mapping[str, Any], world: Summary, colours: Mapping[int, st
             shapes.append(box(x, y, width, height - (1 if height > 6 else 0.3), f"band {colours[int(action)]}", hint))
         if i % every == 0:
             shapes.append(text(left - 6, y + height / 2 + 3.5, str(row["step"] + 1), "tick", "end"))
-    shapes += _belief_axis(along, bottom, world)
+    shapes += _belief_axis(along, 6, bottom, world)
     name = world["state_names"][part["state"]]
     return drawing(bottom + 36, f"Actions in {name}", "One row for each step, over the belief", shapes)
 
@@ -122,14 +122,14 @@ def _told(beliefs: Mapping[str, Any], world: Summary) -> str:
     return "; ".join(sure)
 
 
-def _belief_axis(along: Any, bottom: float, world: Summary) -> list[Shape]:
+def _belief_axis(along: Any, top: float, bottom: float, world: Summary) -> list[Shape]:
     shapes: list[Shape] = []
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         shapes += [line(along(value), bottom, along(value), bottom + 4, "axis")]
         anchor = "end" if value == 1.0 else "middle"
         shapes.append(text(along(value) + (6 if value == 1.0 else 0), bottom + 15, share(value), "tick", anchor))
     prior = along(world["weights"][0])
-    shapes += [line(prior, 6, prior, bottom, "prior")]
+    shapes += [line(prior, top, prior, bottom, "prior")]
     name = world["context_names"][0]
     shapes.append(text((along(0) + along(1)) / 2, bottom + 31, f"belief in {name}", "label", "middle"))
     return shapes

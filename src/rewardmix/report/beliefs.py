@@ -1,7 +1,7 @@
 """What the policy does at each belief, and what it expects there: the data of the belief figures.
 
 Two contexts: a belief is one number, the share of context 1. At every step only some beliefs can occur (after t
-rewards the odds have moved at most t times), and only there the action and the value mean something.
+rewards the odds have moved at most t times), and only some states; only there the action and the value mean something.
 More contexts: along the straight lines from the weights to being sure of one context.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rewardmix._check import Floats
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, state_action
 from rewardmix.planning import Plan
 
 POINTS = 121
@@ -27,10 +27,11 @@ SMALLEST_ODDS = 1e-6
 
 def belief_view(plan: Plan) -> dict[str, Any]:
     """Actions and values over beliefs at the states that matter."""
-    model = plan.model
-    state, step = int(np.argmax(model.initial)), looked_at(model.horizon)
-    view = _between_two(plan, step) if model.num_contexts == 2 else _towards_each(plan, step)
-    return {"kind": "two" if model.num_contexts == 2 else "rays", "state": state, "step": step, **view}
+    step, visits = looked_at(plan.model.horizon), occupancy(plan)
+    if plan.model.num_contexts == 2:
+        return {"kind": "two", "step": step, **_between_two(plan, step, visits)}
+    state = int(np.argmax(visits[step]))
+    return {"kind": "rays", "step": step, "state": state, **_towards_each(plan, step, state)}
 
 
 def looked_at(horizon: int) -> int:
@@ -38,34 +39,58 @@ def looked_at(horizon: int) -> int:
     return min(horizon - 1, max(1, horizon // 3))
 
 
-def _between_two(plan: Plan, step: int) -> dict[str, Any]:
+def occupancy(plan: Plan) -> Floats:
+    """(H, S): how likely the policy is to be in each state at each step, in the model it was made for."""
+    model, policy = plan.model, plan.policy
+    states = np.arange(model.num_states)
+    law = np.zeros((model.num_contexts, *policy.actions[0].shape))
+    law[:, states, policy.first] = model.weights[:, None] * model.initial
+    visits = np.empty((model.horizon, model.num_states))
+    for t in range(model.horizon):
+        visits[t] = law.sum(axis=(0, 2))
+        if t + 1 == model.horizon:
+            break
+        actions = policy.actions[t].astype(np.int64)
+        rows = state_action(states[:, None], actions, model.num_actions)
+        onward = np.zeros((model.num_contexts, model.num_states * model.num_actions, policy.actions[t + 1].shape[1]))
+        for m in range(model.num_contexts):
+            for z in range(model.num_values):
+                chance = law[m] * model.laws[m, states[:, None], actions, z]
+                np.add.at(onward[m], (rows, policy.successors[t][:, :, z]), chance)
+        law = np.stack([model.transition_rows.T @ part for part in onward])
+    return visits
+
+
+def _between_two(plan: Plan, step: int, visits: Floats) -> dict[str, Any]:
     model = plan.model
     axis = np.linspace(0.0, 1.0, POINTS)
     beliefs = np.stack([axis, 1.0 - axis], axis=1)
-    state = int(np.argmax(model.initial))
     low, high = reach(model)
     steps = np.unique(np.linspace(0, model.horizon - 1, min(model.horizon, MOST_STEPS)).astype(int))
-    tables = {t: _decisions(plan, int(t), beliefs) for t in steps}
-    maps = [
-        {"state": s, "rows": [{"step": int(t), "runs": _runs(tables[t][1][s], axis, low[t], high[t])} for t in steps]}
-        for s in _shown(model, [table[1] for table in tables.values()])
-    ]
-    values, actions = _decisions(plan, step, beliefs)
+    tables = {int(t): _decisions(plan, int(t), beliefs) for t in {*steps.tolist(), step}}
+    runs = {
+        (t, s): _runs(actions[s], axis, low[t], high[t])
+        for t, (_, actions) in tables.items()
+        for s in np.flatnonzero(visits[t] > 0).tolist()
+    }
+    state = max(range(model.num_states), key=lambda s: visits[step, s] * len(runs.get((step, s), ())))
     inside = (axis >= low[step] - 1e-12) & (axis <= high[step] + 1e-12)
     return {
-        "low": low.tolist(),
-        "high": high.tolist(),
+        "state": state,
         "curve": {
             "belief": axis[inside].tolist(),
-            "value": values[state][inside].tolist(),
-            "runs": _runs(actions[state], axis, low[step], high[step]),
+            "value": tables[step][0][state][inside].tolist(),
+            "runs": runs[step, state],
         },
-        "maps": maps,
+        "maps": [
+            {"state": s, "rows": [{"step": int(t), "runs": runs.get((int(t), s), [])} for t in steps]}
+            for s in _shown(runs, visits, steps)
+        ],
     }
 
 
-def _towards_each(plan: Plan, step: int) -> dict[str, Any]:
-    model, state = plan.model, int(np.argmax(plan.model.initial))
+def _towards_each(plan: Plan, step: int, state: int) -> dict[str, Any]:
+    model = plan.model
     axis = np.linspace(0.0, 1.0, POINTS)
     rays = []
     for m in range(model.num_contexts):
@@ -108,9 +133,11 @@ def _runs(actions: Any, axis: Floats, low: float, high: float) -> list[list[floa
     return runs
 
 
-def _shown(model: RewardMixingMDP, tables: list[Any]) -> list[int]:
-    """The states whose maps are worth a look: where the action depends on the belief, most first; then by number."""
-    varied = sum((np.diff(table, axis=1) != 0).sum(axis=1) for table in tables)
-    order = np.argsort(-varied, kind="stable")[:MOST_STATES]
-    kept = [int(s) for s in order if varied[s] > 0]
-    return sorted(kept) or [int(np.argmax(model.initial))]
+def _shown(runs: dict[tuple[int, int], list[list[float]]], visits: Floats, steps: Any) -> list[int]:
+    """The states whose maps are worth a look: often met, and the action depends on the belief."""
+    worth = np.zeros(visits.shape[1])
+    for (t, s), parts in runs.items():
+        worth[s] += visits[t, s] * (len(parts) > 1)
+    order = np.argsort(-worth, kind="stable")[:MOST_STATES]
+    kept = [int(s) for s in order if worth[s] > 0]
+    return sorted(kept) or [int(np.argmax(visits[steps].sum(axis=0)))]

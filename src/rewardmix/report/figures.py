@@ -34,8 +34,8 @@ def uncertainty(points: Sequence[Sequence[float]]) -> Markup | None:
     area = [*curve, (curve[-1][0], bottom), (curve[0][0], bottom)]
     shapes += [path(area, "area"), path(curve, "curve"), dot(*curve[-1], 3.5, "solid")]
     end = points[-1]
-    high = curve[-1][1] < top + 26
-    shapes.append(text(right, curve[-1][1] + (18 if high else -9), fine(end[1]), "value", "end"))
+    low = curve[-1][1] > bottom - 24
+    shapes.append(text(right, curve[-1][1] + (-10 if low else 18), fine(end[1]), "value", "end"))
     shapes.append(text((left + right) / 2, bottom + 33, "episodes (logarithmic)", "label", "middle"))
     told = f"The uncertainty falls from {fine(points[0][1])} to {fine(end[1])} after {count(end[0])} episodes"
     return drawing(214, "Uncertainty over episodes", told, shapes)
@@ -76,27 +76,39 @@ def coverage(data: Mapping[str, Any], world: Summary) -> Markup:
     labelled = block == 1 and len(cells) <= 24
     left = 118.0 if labelled else 74.0
     side = min((WIDTH - left - 2) / len(cells), 26.0)
+    edges = _edges(cells)
     shapes: list[Shape] = []
     for i, row in enumerate(cells):
         for j, seen in enumerate(row):
             hint = _pair_hint(i, j, seen, world) if labelled else ""
-            shapes += _cell(left + j * side, 4 + i * side, side, seen, hint)
+            shapes += _cell(left + j * side, 4 + i * side, side, seen, edges, hint)
     shapes += _pair_labels(len(cells), block, left, side, world, labelled)
-    shapes += _coverage_key(left, cells, side)
+    shapes += _coverage_key(cells, edges, side)
     height = 4 + side * len(cells) + 30
     told = f"{data['seen']} pairs were seen, {data['never']} could be seen and never were, {data['impossible']} cannot be"
     return drawing(height, "How often two state-actions were met in one episode", told, shapes)
 
 
-LEVELS = ("1–9", "10–99", "100–999", "1000 and more")
+LEVELS = 5
+"""Shades of the heat map."""
 
 
-def _level(seen: int) -> int:
-    """1 to 4: the number of digits, at most 4."""
-    return min(len(str(seen)), len(LEVELS))
+def _edges(cells: Sequence[Sequence[int]]) -> list[int]:
+    """Least count of each shade: equal steps of the logarithm from the least to the greatest count that was seen."""
+    seen = [value for row in cells for value in row if value > 0]
+    if not seen:
+        return []
+    low, high = min(seen), max(seen)
+    steps = [round(low * (high / low) ** (i / LEVELS)) for i in range(LEVELS)]
+    return sorted(set(steps))
 
 
-def _cell(x: float, y: float, side: float, seen: int, hint: str) -> list[Shape]:
+def _level(seen: int, edges: Sequence[int]) -> int:
+    """The shade of a count, up to ``LEVELS``; the darkest is always used."""
+    return LEVELS - len(edges) + sum(seen >= edge for edge in edges)
+
+
+def _cell(x: float, y: float, side: float, seen: int, edges: Sequence[int], hint: str) -> list[Shape]:
     gap = 1.0 if side > 7 else 0.3
     size = side - gap
     if seen < 0:
@@ -104,7 +116,7 @@ def _cell(x: float, y: float, side: float, seen: int, hint: str) -> list[Shape]:
     if seen == 0:
         slash = path([(x + 1, y + size - 1), (x + size - 1, y + 1)], "slash")
         return [box(x, y, size, size, "cell never", hint), slash]
-    return [box(x, y, size, size, f"cell h{_level(seen)}", hint)]
+    return [box(x, y, size, size, f"cell h{_level(seen, edges)}", hint)]
 
 
 def _pair_hint(i: int, j: int, seen: int, world: Summary) -> str:
@@ -113,48 +125,44 @@ def _pair_hint(i: int, j: int, seen: int, world: Summary) -> str:
 
 
 def _pair_labels(rows: int, block: int, left: float, side: float, world: Summary, labelled: bool) -> list[Shape]:
+    """Actions beside the rows and states below; in large maps states beside the rows, as many as fit."""
     shapes: list[Shape] = []
-    if labelled:
-        for i in range(rows):
-            y = 4 + (i + 0.5) * side + 3.5
-            shapes.append(text(left - 6, y, shortened(_action(world, i), 19), "tick", "end"))
-    actions = world["actions"]
-    per_state = actions / block
-    if per_state * side >= 7 or labelled:
-        for s in range(world["states"]):
-            start = s * per_state * side
-            width = per_state * side
-            name = world["state_names"][s]
-            if labelled:
-                shapes.append(line(left + start, 6 + rows * side, left + start + width - 2, 6 + rows * side, "axis"))
-                fits = max(3, int(width / 5.4))
-                shapes.append(text(left + start + width / 2 - 1, rows * side + 19, shortened(name, fits), "tick", "middle"))
-            else:
-                shapes.append(text(left - 6, 4 + start + width / 2 + 3.5, shortened(name, 12), "tick", "end"))
-    else:
-        shapes.append(text(left - 6, 14, _state(world, 0), "tick", "end"))
-        last = world["states"] * actions - 1
-        shapes.append(text(left - 6, rows * side, shortened(_state(world, last), 12), "tick", "end"))
+    width = world["actions"] / block * side
+    below = 6 + rows * side
+    for s, name in enumerate(world["state_names"] if labelled else ()):
+        start = left + s * width
+        shapes.append(line(start, below, start + width - 2, below, "axis"))
+        fitting = shortened(name, max(3, int(width / 5.4)))
+        shapes.append(text(start + width / 2 - 1, below + 13, fitting, "tick", "middle"))
+    for i in range(rows if labelled else 0):
+        shapes.append(text(left - 6, 7.5 + (i + 0.5) * side, shortened(_action(world, i), 19), "tick", "end"))
+    every = max(1, math.ceil(13 / width))
+    for s in range(0, 0 if labelled else world["states"], every):
+        name = shortened(world["state_names"][s], 12)
+        shapes.append(text(left - 6, 7.5 + (s + 0.5) * width, name, "tick", "end"))
     return shapes
 
 
-def _coverage_key(left: float, cells: Sequence[Sequence[int]], side: float) -> list[Shape]:
+def _coverage_key(cells: Sequence[Sequence[int]], edges: Sequence[int], side: float) -> list[Shape]:
     """The key, in the empty half of the triangle, for what occurs."""
     values = [seen for row in cells for seen in row]
-    entries = [(f"cell h{level}", LEVELS[level - 1]) for level in range(len(LEVELS), 0, -1)
-               if any(seen > 0 and _level(seen) == level for seen in values)]  # fmt: skip
+    if len(cells) * side <= 90:
+        return []
+    tops = [edge - 1 for edge in edges[1:]] + [max(values)]
+    entries = [(f"cell h{_level(low, edges)}", count(low) if low == high else f"{count(low)}–{count(high)}")
+               for low, high in zip(edges, tops, strict=True)][::-1]  # fmt: skip
     if any(seen == 0 for seen in values):
-        entries.append(("cell never", "never, but possible"))
+        entries.append(("cell never", "never seen"))
     if any(seen < 0 for seen in values):
         entries.append(("cell none", "cannot meet"))
-    x = WIDTH - 104.0
-    shapes = [text(x, 14, "episodes with both", "tick strong")]
+    x = WIDTH - 96.0
+    shapes = [text(x, 14, "episodes", "tick strong")]
     for i, (kind, words) in enumerate(entries):
         y = 22 + 16 * i
         shapes += [box(x, y, 11, 11, kind), text(x + 17, y + 9, words, "tick")]
         if "never" in kind:
             shapes.append(path([(x + 1, y + 10), (x + 10, y + 1)], "slash"))
-    return shapes if len(cells) * side > 90 else shapes[:0]
+    return shapes
 
 
 def _state(world: Summary, x: int) -> str:
@@ -167,37 +175,42 @@ def _action(world: Summary, x: int) -> str:
 
 def rewards(data: Mapping[str, Any], world: Summary) -> Markup | None:
     """Recovered rewards: a dot for each context with its interval, and the truth as a ring where it is known."""
-    if not data["rows"]:
+    rows = data["rows"]
+    if not rows:
         return None
-    left, right, row_height = 118.0, WIDTH - 12.0, 16.0
+    left, right = 118.0, WIDTH - 12.0
     along = scale(*data["range"], left, right)
+    grouped = world["states"] > 1 and len(rows) >= 2 * len({row["state"] for row in rows})
     shapes: list[Shape] = []
     y, state = 6.0, None
-    for row in data["rows"]:
-        if row["state"] != state:
+    for row in rows:
+        names = [world["state_names"][row["state"]], world["action_names"][row["action"]]]
+        if grouped and row["state"] != state:
             state = row["state"]
             y += 12 if shapes else 6
-            shapes.append(text(0, y + 4, shortened(world["state_names"][state], 30), "tick strong"))
+            shapes.append(text(0, y + 4, shortened(names[0], 30), "tick strong"))
             y += 15
-        shapes += _reward_row(row, world, along, left, right, y)
-        y += row_height
+        single = grouped or world["states"] == 1
+        label = shortened(names[1], 19) if single else f"{shortened(names[0], 10)} · {shortened(names[1], 9)}"
+        y += 0 if single or shapes else 10
+        shapes += _reward_row(row, world, along, left, right, y, label)
+        y += 16
     bottom = y - 4
     back = []
     for value in ticks(*data["range"], 5):
-        back += [line(along(value), 10, along(value), bottom, "rule")]
+        back += [line(along(value), 8, along(value), bottom, "rule")]
         back += [text(along(value), bottom + 13, f"{value:g}", "tick", "middle")]
-    label = f"probability of {_larger(data)}" if data["kind"] == "probability" else "expected reward"
-    shapes.append(text((left + right) / 2, bottom + 29, label, "label", "middle"))
-    return drawing(bottom + 36, "Recovered rewards in each context", "The table below has the numbers", back + shapes)
+    what = f"probability of {_larger(data)}" if data["kind"] == "probability" else "expected reward"
+    shapes.append(text((left + right) / 2, bottom + 29, what, "label", "middle"))
+    return drawing(bottom + 36, "Recovered rewards in each context", "The table of this section has the numbers", back + shapes)
 
 
 def _larger(data: Mapping[str, Any]) -> str:
     return "a reward" if data["larger"] == 1.0 else f"reward {data['larger']:g}"
 
 
-def _reward_row(row: Mapping[str, Any], world: Summary, along: Any, left: float, right: float, y: float) -> list[Shape]:
-    name = world["action_names"][row["action"]]
-    shapes = [text(left - 8, y + 3.5, shortened(name, 19), "tick", "end"), line(left, y, right, y, "thread")]
+def _reward_row(row: Mapping[str, Any], world: Summary, along: Any, left: float, right: float, y: float, name: str) -> list[Shape]:
+    shapes = [text(left - 8, y + 3.5, name, "tick", "end"), line(left, y, right, y, "thread")]
     contexts = len(row["values"])
     for m, value in enumerate(row["values"]):
         height = y + (m - (contexts - 1) / 2) * min(5.0, 10.0 / contexts)

@@ -107,9 +107,9 @@ def _cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
             "caution": planned,
         },
         {
-            "title": "Left on the table",
+            "title": "It falls short of the best by",
             "value": words.fine(answer["regret"]),
-            "unit": "",
+            "unit": "an episode" if answer["regret"] is not None else "",
             "text": words.regret(answer),
             "caution": answer["regret"] is None,
         },
@@ -133,6 +133,7 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
         "rewards": figures.rewards(summary["rewards"], world),
         "key": belief_figures.key(colours, world),
         "beliefs": _belief_figures(beliefs, world, colours),
+        "maps": _maps(beliefs, world, colours),
     }
 
 
@@ -143,15 +144,17 @@ def _belief_figures(beliefs: Mapping[str, Any], world: Mapping[str, Any], colour
         caption = f"Rewards still to come {where}, over how sure the policy is."
         return [{"caption": caption, "drawing": belief_figures.rays(beliefs, world, colours)}]
     curve = belief_figures.value_curve(beliefs, world, colours)
-    first = [{"caption": f"Rewards still to come {where}.", "drawing": curve}] if curve else []
-    maps = [
+    return [{"caption": f"Rewards still to come {where}.", "drawing": curve}] if curve else []
+
+
+def _maps(beliefs: Mapping[str, Any], world: Mapping[str, Any], colours: Mapping[int, str]) -> list[Any]:
+    return [
         {
-            "caption": f"The action in {world['state_names'][part['state']]}: a row for each step.",
+            "caption": world["state_names"][part["state"]],
             "drawing": belief_figures.action_map(part, world, colours),
         }
-        for part in beliefs["maps"]
+        for part in beliefs.get("maps", ())
     ]
-    return first + maps
 
 
 def _setting(certificate: Mapping[str, Any]) -> str:
@@ -162,7 +165,7 @@ def _setting(certificate: Mapping[str, Any]) -> str:
 def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     """The certificate's numbers, each with what it means."""
     certificate = summary["certificate"]
-    facts = [_fact("Planned value", " to ".join(map(words.fine, summary["planned"])),
+    facts = [_fact("Planned value", words.between(*summary["planned"]),
                    "in the recovered model, optimistic by nature; not a measurement")]  # fmt: skip
     if certificate.get("uncertainty") is not None:
         facts.append(_fact("Uncertainty V₀", words.fine(certificate["uncertainty"]), "when exploration stopped"))
@@ -174,8 +177,9 @@ def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     if certificate.get("kappa") is not None:
         facts.append(_fact("Kappa", words.fine(certificate["kappa"]),
                            "the factor on all radii at which magnitudes exist; about 1 or less is consistent"))  # fmt: skip
-    for name, verdict in (certificate.get("agreement") or {}).items():
-        facts.append(_fact(f"Agreement: {AGREEMENT.get(name, name)}", _verdict(verdict), ""))
+    verdicts = [f"{AGREEMENT.get(name, name)} {_verdict(said)}" for name, said in (certificate.get("agreement") or {}).items()]
+    if verdicts:
+        facts.append(_fact("Agreement", "; ".join(verdicts), "of the program, the parities and the likelihood"))
     bootstrap = certificate.get("bootstrap_regret") or {}
     if bootstrap.get("mean") is not None:
         facts.append(_fact("Bootstrap regret", words.fine(bootstrap["mean"]),
@@ -188,14 +192,14 @@ def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     return facts
 
 
-AGREEMENT = {"lp": "magnitudes (linear program)", "parity": "signs (parities)", "likelihood": "likelihood"}
+AGREEMENT = {"lp": "magnitudes", "parity": "signs", "likelihood": "likelihood"}
 
 
 def _verdict(verdict: Any) -> str:
     if isinstance(verdict, bool):
-        return "agrees" if verdict else "disagrees"
+        return "agree" if verdict else "disagree"
     if isinstance(verdict, float):
-        return words.share(verdict, 1)
+        return f"agree in {words.share(verdict, 1)}"
     return "not asked" if verdict is None else str(verdict)
 
 

@@ -3,7 +3,8 @@
 const policy = JSON.parse(document.getElementById("policy").textContent);
 const session = createSession(policy);
 const byId = (id) => document.getElementById(id);
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) =>
+  share > 0 && share < 0.005 ? "<1 %" : share < 1 && share > 0.995 ? ">99 %" : `${Math.round(100 * share)} %`;
 const amount = (value) => String(Math.round(1e6 * value) / 1e6).replace("-", "−");
 const binary = policy.reward_values.length === 2 && policy.reward_values[0] === 0 && policy.reward_values[1] === 1;
 const MOST_BUTTONS = 9;

@@ -23,6 +23,12 @@ def fine(value: float | None) -> str:
     return f"less than {10**-4:.4f}" if 0 < size < 1e-4 else number(value, digits)
 
 
+def between(low: float, high: float) -> str:
+    """A bracket, with as many digits as it takes to see that it has two ends."""
+    digits = next((d for d in (2, 3, 4) if number(low, d) != number(high, d)), 4)
+    return f"{number(low, digits)} to {number(high, digits)}"
+
+
 def signed(value: float | None) -> str:
     """A difference, with its sign."""
     return "–" if value is None else ("+" if value >= 0 else "") + fine(value)
@@ -68,11 +74,11 @@ def earns(answer: Mapping[str, Any]) -> str:
 def regret(answer: Mapping[str, Any]) -> str:
     """What the headline regret is."""
     if answer["regret_measured"] == "exact":
-        return "below the best possible policy. Exact: the true model is known here."
+        return "Against the best possible policy, exactly: the true model is known here."
     if answer["regret_measured"] == "bootstrap":
         upper = answer.get("regret_upper")
         most = f", at most about {fine(upper)}" if upper is not None else ""
-        return f"below the best possible policy, as a bootstrap of the episodes estimates{most}. Not a guarantee."
+        return f"A bootstrap of the episodes estimates so{most}. Not a guarantee."
     return "How far it is from the best possible policy was not estimated."
 
 
