@@ -6,7 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: demo test check lint types docs bench bench-full clean
 
 demo: .venv/core
-	$(BIN)/rewardmix describe shop
+	rm -rf runs/demo
+	$(BIN)/rewardmix learn shop --episodes 5000 --out runs/demo
 
 test: .venv/dev
 	$(BIN)/python -m pytest -n 2 tests

@@ -24,7 +24,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rewardmix import environments, problems, stored, theory
-from rewardmix._check import as_count, as_number, refuse
+from rewardmix._check import as_count, as_number
 from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
 from rewardmix.certificate import Certificate, Truth, certify
 from rewardmix.evaluation import Evaluation, controller_value, evaluate
@@ -224,8 +224,8 @@ class _Run:
 
     def finish(self, exploration: Exploration, target: float | None, validate: int) -> Learned:
         """Algorithm 3, planning, and what may be said of the result."""
-        if exploration.episodes == 0:
-            refuse("episodes", "none played", "at least one episode to learn from")
+        if exploration.episodes == 0:  # only an interrupt ends exploration before its first episode
+            raise KeyboardInterrupt
         recovery = self.recovered(exploration)
         self.tell(Stage("plan"))
         found = plan(

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from report.example import mixed, summary_of
 
+from report.example import mixed, summary_of
 from rewardmix import belief, problems
 from rewardmix.report import page
 
@@ -205,7 +205,9 @@ def test_hostile_names_stay_names(opened):
         "unanswered": list(HOSTILE),
         "command": HOSTILE[0],
         "certificate": {"setting": HOSTILE[1], "proved": list(HOSTILE), "agreement": {HOSTILE[0]: HOSTILE[2]}},
-        "sections": [{"title": HOSTILE[0], "paragraphs": list(HOSTILE), "columns": [HOSTILE[1]], "rows": [[HOSTILE[2]]]}],
+        "sections": [
+            {"title": HOSTILE[0], "paragraphs": list(HOSTILE), "columns": [HOSTILE[1]], "rows": [[HOSTILE[2]]]}
+        ],
     }
     summary = summary_of(model, **more)
     summary["comparison"]["rows"][0]["name"] = HOSTILE[1]
@@ -248,7 +250,9 @@ def test_it_fits_a_phone(opened, shop, scheme):
 def test_everything_has_a_name_for_screen_readers(opened, shop):
     tab = opened(shop)
     assert tab.evaluate("[...document.querySelectorAll('svg')].every(s => s.getAttribute('aria-label'))")
-    assert tab.evaluate("[...document.querySelectorAll('[id]')].length === new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size")
+    assert tab.evaluate(
+        "[...document.querySelectorAll('[id]')].length === new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size"
+    )
     levels = tab.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => Number(h.tagName[1]))")
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
