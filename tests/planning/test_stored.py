@@ -1,4 +1,6 @@
-from __future__ import dataclasses
+from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import pytest
