@@ -1,0 +1,374 @@
+"""Moments: everything that recovery needs to know of any number of episodes, as whole numbers that add.
+
+    X = S*A state-actions x = s*A + a, Z reward values
+    episodes                 K
+    starts[s]                episodes that began in s
+    moves[x, s']             steps from x to s'; column S, "the end": the episode ended there before its horizon
+    outcomes[x, z]           reward value z at the first visit of x in an episode
+    pair table of (x, y)     z at the first visit of x and z' at the first visit of y in one episode, x < y;
+                             for x = y the first two visits of x
+
+An episode gives at most one sample of each x and of each unordered pair, so the samples of a pair are independent
+(visits of one episode share the hidden context, and are not). As long as the path of an episode does not depend on its
+rewards, each sample of a pair is unbiased.
+
+Counts made by the paper's rule take one chosen, ordered pair of steps an episode: ``selected_tables``. The same
+samples are then in ``pair_tables`` (pooled over the order), and ``outcomes`` are those of the chosen steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from rewardmix._check import Floats, refuse
+from rewardmix.episodes import Episodes
+from rewardmix.model import state_action
+
+Counts = NDArray[np.int64]
+
+SMALL_TABLE = 1 << 18
+"""Up to this many pairs the counting table is dense; above, it grows with the pairs that are seen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Whole-number counts of K episodes; ``+`` merges the counts of two sets of episodes exactly.
+
+    Attributes:
+        num_states: S.
+        num_actions: A.
+        horizon: H.
+        reward_values: (Z,).
+        episodes: K.
+        starts: (S,).
+        moves: (X, S + 1) CSR. The step at the horizon counts where it led, like any other.
+        outcomes: (X, Z).
+        pair_keys: (P,) increasing, x * X + y with x <= y; only pairs that were seen.
+        pair_tables: (P, Z, Z), [value at x, value at y].
+        selected_keys: (P2,) increasing, x1 * X + x2 in the order of the chosen steps; empty for other counts.
+        selected_tables: (P2, Z, Z).
+    """
+
+    num_states: int
+    num_actions: int
+    horizon: int
+    reward_values: Floats
+    episodes: int
+    starts: Counts
+    moves: csr_array
+    outcomes: Counts
+    pair_keys: Counts
+    pair_tables: Counts
+    selected_keys: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    selected_tables: Counts = field(default_factory=lambda: np.empty((0, 0, 0), np.int64))
+
+    def __post_init__(self) -> None:
+        if not self.selected_keys.size:
+            object.__setattr__(self, "selected_tables", np.empty((0, self.num_values, self.num_values), np.int64))
+        arrays = (getattr(self, name) for name in _ARRAYS)
+        for array in (*arrays, self.moves.data, self.moves.indices, self.moves.indptr):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"Moments({self.episodes} episodes, horizon={self.horizon}, states={self.num_states}, "
+            f"actions={self.num_actions}, reward_values={tuple(self.reward_values.tolist())}, "
+            f"pairs seen={self.pair_keys.size})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        same = self.world == other.world and self.episodes == other.episodes
+        same = same and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
+        return same and (self.moves != other.moves).nnz == 0
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, which is large
+
+    def __add__(self, other: Moments) -> Moments:
+        if self.world != other.world:
+            found = f"(states, actions, horizon, reward values) = {other.world}"
+            refuse("other", found, f"{self.world}, as on the left")
+        pairs = _merged(self.pair_keys, self.pair_tables, other.pair_keys, other.pair_tables)
+        selected = _merged(self.selected_keys, self.selected_tables, other.selected_keys, other.selected_tables)
+        return Moments(
+            self.num_states,
+            self.num_actions,
+            self.horizon,
+            self.reward_values,
+            self.episodes + other.episodes,
+            self.starts + other.starts,
+            csr_array(self.moves + other.moves),
+            self.outcomes + other.outcomes,
+            *pairs,
+            *selected,
+        )
+
+    @property
+    def world(self) -> tuple[int, int, int, tuple[float, ...]]:
+        """(S, A, H, reward values): moments add only when these agree."""
+        return self.num_states, self.num_actions, self.horizon, tuple(self.reward_values.tolist())
+
+    @property
+    def num_values(self) -> int:
+        """Z."""
+        return int(self.reward_values.size)
+
+    @property
+    def num_state_actions(self) -> int:
+        """X = S*A."""
+        return self.num_states * self.num_actions
+
+    @cached_property
+    def visits(self) -> Counts:
+        """(X,): steps taken from x whose next state (or end) is known, repeated visits of one episode included."""
+        visits: Counts = np.asarray(self.moves.sum(axis=1), dtype=np.int64).ravel()
+        return visits
+
+    @cached_property
+    def samples(self) -> Counts:
+        """(X,): independent samples of the reward at x, at most one an episode."""
+        samples: Counts = self.outcomes.sum(axis=1)
+        return samples
+
+    @cached_property
+    def pair_samples(self) -> Counts:
+        """(P,): independent samples of each pair."""
+        samples: Counts = self.pair_tables.sum(axis=(1, 2))
+        return samples
+
+    @cached_property
+    def pairs(self) -> tuple[Counts, Counts]:
+        """(P,) and (P,): x and y of each pair that was seen, x <= y."""
+        first, second = np.divmod(self.pair_keys, self.num_state_actions)
+        return first, second
+
+    @cached_property
+    def frequencies(self) -> Floats:
+        """(X, Z): share of each reward value at x, NaN where x was never seen."""
+        seen = self.samples[:, None]
+        return np.where(seen > 0, self.outcomes / np.maximum(seen, 1), np.nan)
+
+    @cached_property
+    def average(self) -> Floats:
+        """(S, A), or (S, A, Z) for Z > 2, like ``model.average``; NaN where x was never seen."""
+        shape = self.num_states, self.num_actions
+        if self.num_values == 2:
+            return self.frequencies[:, 1].reshape(shape)
+        return self.frequencies.reshape(*shape, -1)
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether any episode ended before its horizon."""
+        return bool(self.moves.indices.size and (self.moves.indices == self.num_states).any())
+
+    def initial_estimate(self) -> Floats:
+        """(S',): share of the starts, NaN without any episode. S' as in ``transition_estimate``."""
+        starts = np.append(self.starts, 0) if self.ended_early else self.starts
+        return starts / self.episodes if self.episodes else np.full(starts.size, np.nan)
+
+    def transition_estimate(self) -> tuple[csr_array, NDArray[np.bool_]]:
+        """T-hat as rows x = s*A + a, and which rows were ever visited.
+
+        Returns:
+            (S'*A, S') CSR and (S'*A,) mask. S' is S; or S + 1 if an episode ended early, with the end as the
+            absorbing last state (which counts as visited). A row that was never visited stays where it is, s to s:
+            it is a law, so that a model can be built, and the mask says that nothing is known of it.
+        """
+        ended = self.ended_early
+        size = self.num_states + ended
+        counts = self.moves[:, :size].tocoo()
+        row, column = counts.coords
+        share = counts.data / self.visits[row]
+        visited = np.append(self.visits > 0, np.ones(ended * self.num_actions, bool))
+        unknown = np.flatnonzero(~visited)
+        end = np.arange(self.num_state_actions, size * self.num_actions)
+        stay = np.concatenate([unknown, end])
+        entries = np.concatenate([share, np.ones(stay.size)])
+        where = np.concatenate([row, stay]), np.concatenate([column, stay // self.num_actions])
+        rows = csr_array(coo_array((entries, where), shape=(size * self.num_actions, size)))
+        return rows, visited
+
+    def pair_counts(self) -> Counts:
+        """(X, X) dense and symmetric: samples of each pair. For X*X that fits into memory."""
+        counts = np.zeros((self.num_state_actions, self.num_state_actions), np.int64)
+        first, second = self.pairs
+        counts[first, second] = counts[second, first] = self.pair_samples
+        return counts
+
+    @staticmethod
+    def empty(num_states: int, num_actions: int, horizon: int, reward_values: Any = (0.0, 1.0)) -> Moments:
+        """The moments of no episode: the zero of ``+``."""
+        values = np.array(reward_values, dtype=np.float64)
+        size = num_states * num_actions
+        return Moments(
+            num_states,
+            num_actions,
+            horizon,
+            values,
+            0,
+            np.zeros(num_states, np.int64),
+            csr_array((size, num_states + 1), dtype=np.int64),
+            np.zeros((size, values.size), np.int64),
+            np.empty(0, np.int64),
+            np.empty((0, values.size, values.size), np.int64),
+        )
+
+    @staticmethod
+    def of(episodes: Episodes) -> Moments:
+        """Count the first visits, pairs of first visits, and moves of episodes."""
+        outcomes, keys, tables = count_pairs(episodes)
+        return Moments(
+            episodes.num_states,
+            episodes.num_actions,
+            episodes.horizon,
+            episodes.reward_values,
+            len(episodes),
+            np.bincount(episodes.states[:, 0], minlength=episodes.num_states).astype(np.int64),
+            moves_of(episodes),
+            outcomes,
+            keys,
+            tables,
+        )
+
+
+_ARRAYS = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "selected_tables")
+
+
+def packed(moments: Moments) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Moments as arrays and metadata, to be stored."""
+    arrays: dict[str, NDArray[Any]] = {name: getattr(moments, name) for name in (*_ARRAYS, "reward_values")}
+    moves = {f"moves_{name}": getattr(moments.moves, name) for name in ("data", "indices", "indptr")}
+    meta = {name: getattr(moments, name) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    return {**arrays, **moves}, meta
+
+
+def unpacked(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> Moments:
+    """The way back from ``packed``; other entries are ignored."""
+    sizes = {name: int(meta[name]) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    shape = sizes["num_states"] * sizes["num_actions"], sizes["num_states"] + 1
+    moves = csr_array(tuple(arrays[f"moves_{name}"] for name in ("data", "indices", "indptr")), shape=shape)
+    parts = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
+    return Moments(**sizes, **parts, moves=moves)
+
+
+def moves_of(episodes: Episodes) -> csr_array:
+    """(X, S + 1): steps from x to each next state; column S where the episode ended before its horizon."""
+    shape = episodes.num_states * episodes.num_actions, episodes.num_states + 1
+    steps = np.arange(episodes.horizon)
+    present = steps < episodes.lengths[:, None]
+    final = (steps == episodes.lengths[:, None] - 1) & (episodes.lengths[:, None] < episodes.horizon)
+    following = np.where(final, episodes.num_states, episodes.states[:, 1:])
+    present &= following >= 0  # nobody kept the last state
+    x = state_action(episodes.states[:, :-1][present].astype(np.int64), episodes.actions[present], episodes.num_actions)
+    codes, counts = np.unique(x * shape[1] + following[present], return_counts=True)
+    return csr_array(coo_array((counts.astype(np.int64), np.divmod(codes, shape[1])), shape=shape))
+
+
+def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
+    """First-visit outcomes (X, Z), the keys of the pairs seen (P,), and their tables (P, Z, Z)."""
+    from rewardmix import _counting
+
+    num_x, num_values = episodes.num_states * episodes.num_actions, episodes.reward_values.size
+    table = PairTable.fresh(num_x, num_values)
+    singles = np.zeros((num_x, num_values), np.int64)
+    mark = np.zeros(num_x, np.int64)
+    done = 0
+    while done < len(episodes):
+        table.make_room(episodes.horizon * (episodes.horizon + 1) // 2)
+        done, used = _counting.count_episodes(
+            episodes.states, episodes.actions, episodes.outcomes, episodes.lengths, done, episodes.num_actions,
+            num_values, *table.hashing, table.room, mark, table.records, singles,
+        )
+        table.used += int(used)
+    return singles, *table.sorted_tables()
+
+
+@dataclass
+class PairTable:
+    """The growing table in which kernels count pairs; see ``_counting`` for its records.
+
+    Attributes:
+        records: (capacity, 3 + Z*Z), capacity a power of two.
+        used: records in use.
+        dense: whether the key is its own slot.
+    """
+
+    records: Counts
+    used: int
+    dense: bool
+
+    @staticmethod
+    def fresh(num_x: int, num_values: int) -> PairTable:
+        """An empty table for keys below X*X."""
+        dense = num_x * num_x <= SMALL_TABLE
+        capacity = 1 << max(4, (num_x * num_x - 1).bit_length()) if dense else SMALL_TABLE
+        return PairTable(_blank(capacity, num_values), 0, dense)
+
+    @property
+    def hashing(self) -> tuple[np.uint64, np.uint64]:
+        """Multiplier and shift of the kernels."""
+        if self.dense:
+            return np.uint64(1), np.uint64(0)
+        return np.uint64(0x9E3779B97F4A7C15), np.uint64(65 - self.records.shape[0].bit_length())
+
+    @property
+    def capacity(self) -> int:
+        """Records that may be in use before the table gets slow."""
+        return 1 << 62 if self.dense else len(self.records) // 2
+
+    @property
+    def room(self) -> int:
+        """New records that still fit in."""
+        return self.capacity - self.used
+
+    def make_room(self, needed: int) -> None:
+        """Double the table until ``needed`` new records fit in."""
+        from rewardmix import _counting
+
+        while self.room < needed:
+            old = self.records
+            self.records = _blank(2 * old.shape[0], round(np.sqrt(old.shape[1] - 3)))
+            _counting.rehash(old, *self.hashing, self.records)
+
+    def add(self, keys: Counts, tables: Counts) -> None:
+        """Add the outcome tables (P, Z, Z) of distinct keys (P,)."""
+        from rewardmix import _counting
+
+        self.make_room(keys.size)
+        flat = np.ascontiguousarray(tables.reshape(keys.size, tables.shape[1] * tables.shape[2]))
+        self.used += int(_counting.add_tables(self.records, keys, flat, *self.hashing))
+
+    def sorted_tables(self) -> tuple[Counts, Counts]:
+        """Keys (P,) in increasing order and outcome tables (P, Z, Z) of the pairs seen."""
+        seen = self.records[self.records[:, 0] >= 0]
+        seen = seen[np.argsort(seen[:, 0])]
+        size = round(np.sqrt(seen.shape[1] - 3))
+        return np.ascontiguousarray(seen[:, 0]), np.ascontiguousarray(seen[:, 3:]).reshape(-1, size, size)
+
+
+def unordered(keys: Counts, tables: Counts, num_x: int) -> tuple[Counts, Counts]:
+    """Pool tables of ordered pairs (x1, x2) over the order: keys x * X + y with x <= y, tables [value at x, at y]."""
+    first, second = np.divmod(keys, num_x)
+    swap = first > second
+    turned = np.where(swap[:, None, None], tables.transpose(0, 2, 1), tables)
+    return _merged(np.where(swap, second * num_x + first, keys), turned, keys[:0], tables[:0])
+
+
+def _merged(keys: Counts, tables: Counts, more_keys: Counts, more_tables: Counts) -> tuple[Counts, Counts]:
+    merged, where = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
+    total = np.zeros((merged.size, *tables.shape[1:]), np.int64)
+    np.add.at(total, where, np.concatenate([tables, more_tables]))
+    return merged, total
+
+
+def _blank(capacity: int, num_values: int) -> Counts:
+    records = np.zeros((capacity, 3 + num_values**2), np.int64)
+    records[:, 0] = -1
+    return records

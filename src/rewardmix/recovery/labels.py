@@ -1,0 +1,57 @@
+"""The order of contexts, which the data do not know and people need.
+
+At the state-action where expected rewards differ most between contexts, the context with the higher one comes first. Weights that
+were given keep their places: only contexts of equal given weight are ordered.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats
+from rewardmix.model import RewardMixingMDP
+
+
+def canonical(weights: Floats, laws: Floats, reward_values: Floats, given: bool) -> NDArray[np.int64]:
+    """(M,) order of the contexts: new context m is old context order[m].
+
+    Args:
+        weights: (M,).
+        laws: (M, X, Z).
+        reward_values: (Z,).
+        given: whether the weights were given, so that their order has a meaning.
+    """
+    means = laws @ reward_values
+    centred = means - weights @ means
+    anchor = int(np.argmax(weights @ centred**2))
+    order = np.argsort(-means[:, anchor], kind="stable")
+    if not given:
+        return order.astype(np.int64)
+    out = np.empty(order.size, np.int64)
+    for weight in np.unique(np.round(weights, 12)):
+        places = np.flatnonzero(np.isclose(weights, weight, rtol=0, atol=1e-12))
+        out[places] = [m for m in order if m in places]
+    return out
+
+
+def alignment(laws: Floats, reference: Floats) -> NDArray[np.int64]:
+    """(M,) order of the contexts of ``laws`` that brings them nearest to ``reference`` (squared distance)."""
+    contexts = laws.shape[0]
+    distance = ((laws[:, None] - reference[None]) ** 2).reshape(contexts, contexts, -1).sum(axis=2)
+    if contexts <= 3:
+        best = min(permutations(range(contexts)), key=lambda order: sum(distance[m, i] for i, m in enumerate(order)))
+        return np.asarray(best, np.int64)
+    from scipy.optimize import linear_sum_assignment
+
+    return np.asarray(linear_sum_assignment(distance.T)[1], np.int64)
+
+
+def aligned(model: RewardMixingMDP, reference: RewardMixingMDP) -> RewardMixingMDP:
+    """The model with its contexts in the order that is nearest to those of another."""
+    from dataclasses import replace
+
+    order = alignment(model.laws, reference.laws)
+    return replace(model, weights=model.weights[order], rewards=model.rewards[order])

@@ -1,0 +1,157 @@
+"""Moments against a plain double loop over steps, and the algebra of counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rewardmix._check import InputError
+from rewardmix.episodes import Episodes
+from rewardmix.moments import SMALL_TABLE, Moments, unordered
+
+
+def drawn(seed, count=200, horizon=5, num_states=4, num_actions=3, values=(0.0, 1.0), early=False):
+    rng = np.random.default_rng(seed)
+    return Episodes.from_arrays(
+        rng.integers(num_states, size=(count, horizon + 1)),
+        rng.integers(num_actions, size=(count, horizon)),
+        rng.choice(values, size=(count, horizon)),
+        num_states=num_states,
+        num_actions=num_actions,
+        lengths=rng.integers(1, horizon + 1, size=count) if early else None,
+        reward_values=values,
+    )
+
+
+def slow_counts(episodes):
+    """The definition, step by step: (starts, moves, outcomes, pairs) as dictionaries."""
+    starts, moves, outcomes, pairs = {}, {}, {}, {}
+
+    def add(counts, key):
+        counts[key] = counts.get(key, 0) + 1
+
+    for k in range(len(episodes)):
+        length = int(episodes.lengths[k])
+        xs = [int(episodes.states[k, t]) * episodes.num_actions + int(episodes.actions[k, t]) for t in range(length)]
+        zs = [int(z) for z in episodes.outcomes[k, :length]]
+        add(starts, int(episodes.states[k, 0]))
+        for t in range(length):
+            ended = t == length - 1 and length < episodes.horizon
+            following = episodes.num_states if ended else int(episodes.states[k, t + 1])
+            if following >= 0:
+                add(moves, (xs[t], following))
+        when = {}
+        for t, x in enumerate(xs):
+            when.setdefault(x, []).append(t)
+        for x, times in when.items():
+            add(outcomes, (x, zs[times[0]]))
+            if len(times) > 1:
+                add(pairs, (x, x, zs[times[0]], zs[times[1]]))
+            for y in when:
+                if x < y:
+                    add(pairs, (x, y, zs[times[0]], zs[when[y][0]]))
+    return starts, moves, outcomes, pairs
+
+
+def as_dictionaries(moments):
+    starts = {int(s): int(n) for s, n in enumerate(moments.starts) if n}
+    coo = moments.moves.tocoo()
+    moves = {(int(x), int(s)): int(n) for x, s, n in zip(*coo.coords, coo.data, strict=True)}
+    outcomes = {(int(x), int(z)): int(moments.outcomes[x, z]) for x, z in np.argwhere(moments.outcomes)}
+    pairs = {
+        (int(moments.pairs[0][p]), int(moments.pairs[1][p]), int(i), int(j)): int(moments.pair_tables[p, i, j])
+        for p, i, j in np.argwhere(moments.pair_tables)
+    }
+    return starts, moves, outcomes, pairs
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"early": False},
+        {"early": True},
+        {"values": (-1.0, 0.0, 2.5), "early": True},
+        {"horizon": 1},
+        {"horizon": 9, "num_states": 1, "num_actions": 1},
+        {"num_states": 1500, "num_actions": 2, "count": 300},  # X^2 far above the dense table
+    ],
+)
+def test_counts_equal_the_slow_twin(settings):
+    episodes = drawn(1, **settings)
+    assert as_dictionaries(Moments.of(episodes)) == slow_counts(episodes)
+
+
+def test_the_table_grows_with_the_pairs_and_not_with_their_number():
+    episodes = drawn(2, count=8000, horizon=12, num_states=5000, num_actions=1)
+    moments = Moments.of(episodes)
+    assert moments.pair_keys.size > SMALL_TABLE // 2  # so the table had to double
+    assert as_dictionaries(moments) == slow_counts(episodes)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_moments_add(early):
+    episodes = drawn(3, early=early, values=(0.0, 0.5, 1.0))
+    parts = [Moments.of(episodes[:70]), Moments.of(episodes[70:71]), Moments.of(episodes[71:])]
+    assert parts[0] + parts[1] + parts[2] == Moments.of(episodes)
+    assert parts[2] + (parts[0] + parts[1]) == Moments.of(episodes)
+    nothing = Moments.empty(4, 3, 5, (0.0, 0.5, 1.0))
+    assert nothing + parts[0] == parts[0]
+    assert Moments.of(episodes[:0]) == nothing
+
+
+def test_moments_of_different_worlds_do_not_add():
+    with pytest.raises(InputError, match=r"other: found .states, actions, horizon, reward values. = .4, 3, 5"):
+        Moments.empty(4, 3, 4) + Moments.empty(4, 3, 5)
+
+
+def test_estimates_say_what_was_never_seen():
+    states = [[0, 1, 0], [0, 1, 1]]
+    episodes = Episodes.from_arrays(states, [[0, 1], [0, 1]], [[0, 1], [1, 1]], num_states=3, num_actions=2)
+    moments = Moments.of(episodes)
+    assert moments.average[0, 0] == 0.5
+    assert moments.average[1, 1] == 1.0
+    assert np.isnan(moments.average).sum() == 4
+    rows, visited = moments.transition_estimate()
+    assert rows.shape == (6, 3)
+    assert visited.tolist() == [True, False, False, True, False, False]
+    expected = [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0.5, 0.5, 0], [0, 0, 1], [0, 0, 1]]
+    assert rows.toarray().tolist() == expected
+    assert moments.initial_estimate().tolist() == [1, 0, 0]
+    assert np.isnan(Moments.empty(2, 1, 1).initial_estimate()).all()
+
+
+def test_the_end_is_an_absorbing_state():
+    episodes = Episodes.from_arrays(
+        [[0, 1, 0], [0, 1, 1]], [[0, 0], [0, 0]], [[0, 1], [1, 1]], num_states=2, num_actions=1, lengths=[1, 2]
+    )
+    moments = Moments.of(episodes)
+    rows, visited = moments.transition_estimate()
+    assert rows.toarray().tolist() == [[0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]]
+    assert visited.all()
+    assert moments.initial_estimate().tolist() == [1, 0, 0]
+    assert moments.visits.tolist() == [2, 1]
+
+
+def test_dense_pair_counts():
+    episodes = drawn(4, num_states=2, num_actions=2)
+    moments = Moments.of(episodes)
+    counts = moments.pair_counts()
+    pairs = slow_counts(episodes)[3]
+    for x in range(4):
+        for y in range(x, 4):
+            expected = sum(n for (i, j, _, _), n in pairs.items() if (i, j) == (x, y))
+            assert counts[x, y] == counts[y, x] == expected
+
+
+def test_ordered_tables_pool_to_unordered_ones():
+    tables = np.array([[[1, 2], [3, 4]], [[10, 20], [30, 40]], [[5, 6], [7, 8]]])
+    keys, pooled = unordered(np.array([1, 3, 4]), tables, 3)  # (0, 1), (1, 0), (1, 1)
+    assert keys.tolist() == [1, 4]
+    assert pooled[0].tolist() == [[11, 32], [23, 44]]
+    assert pooled[1].tolist() == tables[2].tolist()
+
+
+def test_counts_are_read_only():
+    moments = Moments.of(drawn(5))
+    with pytest.raises(ValueError, match="read-only"):
+        moments.starts[0] = 1
