@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning.oracles_planning import best_value, random_model, value_by_paths
+from oracles import best_value, policy_value
+from planning.tiny_models import random_model
 from rewardmix.evaluation import evaluate
 from rewardmix.planning import Plan, plan
 from rewardmix.planning.box import Box
@@ -31,7 +32,7 @@ def test_bracket_contains_the_optimum(states, actions, horizon, contexts, values
     optimum = best_value(model)
     assert found.lower <= optimum <= found.upper
     assert found.info.converged == (found.gap <= 1e-4)
-    assert value_by_paths(found.policy, model) == pytest.approx(found.lower, abs=1e-11)
+    assert policy_value(found.policy, model) == pytest.approx(found.lower, abs=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning.oracles_planning import best_value, random_model, value_by_paths
+from oracles import best_value, policy_value
+from planning.tiny_models import random_model
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan
 
@@ -32,10 +33,10 @@ def test_lower_bound_is_what_both_forms_of_the_policy_earn(shape, seed):
     horizon = min(horizon, 3)
     model = random_model(np.random.default_rng(seed), states, actions, horizon, values=values)
     found = plan(model, gap=1e-2)
-    earned = value_by_paths(found.policy, model)
+    earned = policy_value(found.policy, model)
     assert found.lower <= earned + 1e-13
     assert earned == pytest.approx(found.lower, abs=1e-11)
-    assert value_by_paths(found.belief_policy, model) >= earned - 1e-11
+    assert policy_value(found.belief_policy, model) >= earned - 1e-11
 
 
 def test_a_coarse_gap_still_brackets_a_longer_model():
