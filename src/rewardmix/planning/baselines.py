@@ -113,10 +113,10 @@ def as_controller(policy: BeliefPolicy, nodes: list[Floats]) -> Controller:
 
 
 def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
-    """For each step, beliefs to round to: all reachable ones if few, else a grid (two contexts) or spread-out samples."""
+    """For each step, beliefs to round to: all reachable ones if few, else a grid or spread-out samples."""
     start = model.weights[None] / model.weights.sum()
     if model.num_contexts == 2:
-        reach = Reach(*model.weights.tolist(), log_ratios(*model.laws.reshape(2, -1)), model.horizon)
+        reach = Reach(model.weights, log_ratios(*model.laws.reshape(2, -1)), model.horizon)
         grids = [reach.grid(t, count) for t in range(model.horizon)]
         return [np.stack([grid, 1.0 - grid], axis=1) for grid in grids]
     reachable = reachable_beliefs(model, 2 * count)

@@ -1,4 +1,4 @@
-"""What adapting is worth: the best Markov policy, the best history-dependent one, and the one that is told the context."""
+"""What adapting is worth: between the best Markov policy and being told the context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from rewardmix.planning.planner import plan
 from rewardmix.planning.result import Plan
 
 BASELINES: tuple[Callable[[RewardMixingMDP], Baseline], ...] = (
-    plan_uniform, plan_markov, plan_greedy, plan_qmdp, plan_told)
+    plan_uniform,
+    plan_markov,
+    plan_greedy,
+    plan_qmdp,
+    plan_told,
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ def compare_plan(found: Plan) -> Comparison:
     gain = found.lower - markov
     values = {**others, "adaptive, lower bound": found.lower, "adaptive, upper bound": found.upper}
     worth = gain > 1e-9 * max(1.0, abs(markov))
-    table = [Standing(name, value, (value - markov) / gain if worth else float("nan")) for name, value in values.items()]
+    table = [
+        Standing(name, value, (value - markov) / gain if worth else float("nan")) for name, value in values.items()
+    ]
     table.sort(key=lambda standing: standing.value)
     return Comparison(markov, found.lower, found.upper, told, tuple(table))

@@ -54,7 +54,9 @@ def plan_exact(model: RewardMixingMDP) -> ExactPlan:
     for _ in range(model.horizon):
         chains = [_best_chain(model, transition[s], s, chains, tolerance) for s in range(model.num_states)]
         steps.append(tuple(chains))
-    value = sum(float(nu) * float(np.max(chain @ model.weights)) for nu, chain in zip(model.initial, chains, strict=True))
+    value = sum(
+        float(nu) * float(np.max(chain @ model.weights)) for nu, chain in zip(model.initial, chains, strict=True)
+    )
     return ExactPlan(value, tuple(reversed(steps)))
 
 
@@ -74,7 +76,9 @@ def minkowski(chains: list[Floats]) -> Floats:
     """The sum of convex chains: their first vertices added, then all edges in order of slope."""
     total = sum(chain.shape[0] for chain in chains)
     if total > LARGEST_CHAIN:
-        refuse("model", f"value functions of {total} pieces", f"at most {LARGEST_CHAIN}: use plan(), which needs no pieces")
+        refuse(
+            "model", f"value functions of {total} pieces", f"at most {LARGEST_CHAIN}: use plan(), which needs no pieces"
+        )
     start = sum((chain[0] for chain in chains), np.zeros(2))
     edges = np.concatenate([np.diff(chain, axis=0) for chain in chains])
     edges = edges[np.argsort(np.arctan2(-edges[:, 0], edges[:, 1]), kind="stable")]

@@ -59,7 +59,10 @@ class PointSweeper:
         """Add points up to ``resolution`` a step, then one backward pass."""
         model, num_states = self.model, self.model.num_states
         points = self.points if self.complete else self._grown(resolution)
-        later, next_points = np.zeros((num_states, 1 + model.num_contexts, model.num_contexts)), np.eye(model.num_contexts)
+        later, next_points = (
+            np.zeros((num_states, 1 + model.num_contexts, model.num_contexts)),
+            np.eye(model.num_contexts),
+        )
         actions, hopes, successors = [], [], []
         for t in reversed(range(model.horizon)):
             if time.perf_counter() > deadline:
@@ -75,8 +78,14 @@ class PointSweeper:
         self.points, self.hope = points, hopes[::-1]
         lower = float(model.initial @ (later[:, 1:, 0] @ model.weights))
         upper = max(float(model.initial @ later[:, 0, 0]) * float(model.weights.sum()), lower)
-        return Sweep(lower - self.margin, upper + self.margin, max(map(len, points)), self.complete,
-                     lambda: compact(actions[::-1], successors[::-1], np.zeros(num_states, dtype=np.int64), model))
+        return Sweep(
+            lower - self.margin,
+            upper + self.margin,
+            max(map(len, points)),
+            self.complete,
+            2 * self.margin,
+            lambda: compact(actions[::-1], successors[::-1], np.zeros(num_states, dtype=np.int64), model),
+        )
 
     def _grown(self, resolution: int) -> list[Floats]:
         """More points at each step, on paths of the hopeful policy of the last sweep."""
@@ -96,9 +105,20 @@ class PointSweeper:
         for low, high in blocks(self.starts, 8 * flat.shape[1]):
             part = slice(self.starts[low], self.starts[high])
             ahead = self.expect(self.rows[part], flat).reshape(-1, *later.shape[1:])
-            backup_many(self.laws[part], self.means[part], self.starts[low : high + 1] - self.starts[low],
-                        self.rows[part] % self.model.num_actions, ahead, points, next_points, inverse,
-                        value[low:high], best[low:high], hope[low:high], moves[low:high])
+            backup_many(
+                self.laws[part],
+                self.means[part],
+                self.starts[low : high + 1] - self.starts[low],
+                self.rows[part] % self.model.num_actions,
+                ahead,
+                points,
+                next_points,
+                inverse,
+                value[low:high],
+                best[low:high],
+                hope[low:high],
+                moves[low:high],
+            )
         return value
 
 

@@ -48,8 +48,8 @@ def with_corners(points: Floats) -> Floats:
 def sampled_beliefs(
     model: RewardMixingMDP, points: Sequence[Floats], hope: Sequence[Ints] | None, count: int, rng: np.random.Generator
 ) -> list[Floats]:
-    """H arrays (count, M): beliefs on sampled paths that play ``hope`` of the nearest point, now and then any action."""
-    states = rng.choice(model.num_states, size=count, p=model.initial / model.initial.sum())
+    """H arrays (count, M): beliefs on sampled paths that play ``hope`` of the nearest point, or anything."""
+    states: Ints = rng.choice(model.num_states, size=count, p=model.initial / model.initial.sum())
     beliefs = np.tile(model.weights / model.weights.sum(), (count, 1))
     found = []
     for t in range(model.horizon):
@@ -92,4 +92,4 @@ def _draw(laws: Floats, rng: np.random.Generator) -> Ints:
     """One index from each row."""
     levels = np.cumsum(laws, axis=1)
     drawn = (levels < rng.random((laws.shape[0], 1)) * levels[:, -1:]).sum(axis=1)
-    return np.minimum(drawn, laws.shape[1] - 1)
+    return np.asarray(np.minimum(drawn, laws.shape[1] - 1))

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from rewardmix._check import Floats
 from rewardmix._kernels import kernel
 from rewardmix.episodes import Episodes
-from rewardmix.model import state_action
 
 LONGEST_SORTED = 128
 """Bags longer than this are not sorted (and so not merged): long episodes hardly ever repeat."""
@@ -72,12 +71,11 @@ class Patterns:
 
 def patterns(episodes: Episodes) -> Patterns:
     """The bags of episodes, one for each, in order."""
-    present = episodes.present
-    x = state_action(episodes.states[:, :-1].astype(np.int32), episodes.actions.astype(np.int32), episodes.num_actions)
     num_values = int(episodes.reward_values.size)
-    symbols = (x * num_values + episodes.outcomes)[present]
-    return Patterns(symbols.astype(np.int32), _offsets(present.sum(axis=1)), np.ones(len(episodes)),
-                    episodes.num_states * episodes.num_actions, num_values)
+    offsets = _offsets(episodes.lengths)
+    symbols = np.empty(int(offsets[-1]), np.int32)
+    _symbols(episodes.states, episodes.actions, episodes.outcomes, offsets, episodes.num_actions, num_values, symbols)
+    return Patterns(symbols, offsets, np.ones(len(episodes)), episodes.num_states * episodes.num_actions, num_values)
 
 
 def merged(bags: Patterns) -> Patterns:
@@ -115,6 +113,14 @@ def _spans(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     """All indices starts[i] .. starts[i] + lengths[i] - 1, one span after the other."""
     behind = np.cumsum(lengths) - lengths
     return np.arange(int(lengths.sum())) + np.repeat(starts - behind, lengths)
+
+
+@kernel
+def _symbols(states: Any, actions: Any, outcomes: Any, offsets: Any, num_actions: Any, num_values: Any, out: Any) -> None:
+    for bag in range(offsets.size - 1):
+        for t in range(offsets[bag + 1] - offsets[bag]):
+            x = states[bag, t] * num_actions + actions[bag, t]  # state_action, which a kernel cannot call
+            out[offsets[bag] + t] = x * num_values + outcomes[bag, t]
 
 
 @kernel
