@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from report.example import CERTIFICATE, mixed, noisy, summary_of
 
+from report.example import CERTIFICATE, mixed, noisy, summary_of
 from rewardmix import belief, problems
 from rewardmix.evaluation import evaluate
 from rewardmix.model import RewardMixingMDP, dense_transition

@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, export, plan
+from rewardmix.cli import describe, export, plan, report
 
 app = typer.Typer(
     name="rewardmix",
@@ -23,6 +23,7 @@ app.command("envs")(describe.envs)
 app.command("describe")(describe.describe)
 app.command("plan")(plan.plan)
 app.command("export")(export.export)
+app.command("report")(report.report)
 
 
 def _version(asked: bool) -> None:

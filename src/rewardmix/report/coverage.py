@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,14 +53,13 @@ def possible_pairs(model: RewardMixingMDP) -> NDArray[np.bool_]:
     """(X, X): whether some episode can visit x and y at two steps, by the moves that the model allows."""
     rows = csr_array(model.transition_rows)
     states, actions = model.num_states, model.num_actions
-    moves = csr_array((rows.data > 0, rows.indices, rows.indptr), shape=rows.shape)
-    owner = csr_array((np.ones(states * actions, bool), (np.repeat(np.arange(states), actions), np.arange(states * actions))))
-    steps = shortest_path(csr_array(owner @ moves, dtype=float), unweighted=True)
+    follows = [rows.indices[i:j][rows.data[i:j] > 0] for i, j in pairwise(rows.indptr)]
+    edges = np.zeros((states, states), bool)
+    for x, following in enumerate(follows):
+        edges[x // actions, following] = True
+    steps = shortest_path(csr_array(edges, dtype=float), unweighted=True)
     arrival = steps[model.initial > 0].min(axis=0)
-    onward = np.full((states * actions, states), np.inf)
-    for x in range(states * actions):
-        following = rows.indices[rows.indptr[x] : rows.indptr[x + 1]][rows.data[rows.indptr[x] : rows.indptr[x + 1]] > 0]
-        onward[x] = 1 + steps[following].min(axis=0, initial=np.inf)
+    onward = np.stack([1 + steps[following].min(axis=0, initial=np.inf) for following in follows])
     in_time = np.repeat(arrival, actions)[:, None] + onward <= model.horizon - 1
     ordered = np.repeat(in_time, actions, axis=1)
     return np.asarray(ordered | ordered.T)

@@ -69,7 +69,8 @@ def summarise(
         record: anything else that ``result.json`` should keep.
     """
     if plan.model.rewards.shape != model.rewards.shape:
-        refuse("plan", f"a plan for rewards of shape {plan.model.rewards.shape}", f"{model.rewards.shape}, as the model")
+        shape = plan.model.rewards.shape
+        refuse("plan", f"a plan for rewards of shape {shape}", f"{model.rewards.shape}, as the model")
     certificate, comparison, truth = dict(certificate or {}), dict(comparison or {}), dict(truth or {})
     true_model = truth.pop("model", None)
     session, note = _session(plan, model, title)
@@ -133,7 +134,8 @@ def _answer(
     elif bootstrap.get("mean") is not None:
         answer |= {"regret": bootstrap["mean"], "regret_upper": bootstrap.get("upper"), "regret_measured": "bootstrap"}
     gain = None if mine is None or fixed is None else mine - fixed
-    return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": comparison.get("measured")}
+    where = comparison.get("measured")
+    return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": where}
 
 
 def _rewards(
