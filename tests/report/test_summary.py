@@ -17,9 +17,10 @@ from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.moments import Moments
 from rewardmix.planning import plan
 from rewardmix.policy import uniform
-from rewardmix.report import page, summarise
+from rewardmix.report import page, summarise, words
 from rewardmix.report.beliefs import occupancy, reach
-from rewardmix.report.coverage import MOST_ROWS, pair_coverage, possible_pairs
+from rewardmix.report.coverage import IMPOSSIBLE, MOST_ROWS, pair_coverage
+from rewardmix.report.folder import questions_of
 from rewardmix.report.svg import ticks
 from rewardmix.simulation import simulate
 
@@ -60,20 +61,23 @@ def test_possible_pairs_are_those_of_some_path(name):
         for (s, a), (u, b) in itertools.combinations(path, 2):
             x, y = s * model.num_actions + a, u * model.num_actions + b
             expected[x, y] = expected[y, x] = True
-    np.testing.assert_array_equal(possible_pairs(model), expected)
+    found = pair_coverage(Moments.of(simulate(uniform(model), model, 20_000, seed=4)))
+    cells = [[seen != IMPOSSIBLE for seen in row] for row in found["cells"]]
+    assert cells == [expected[x, : x + 1].tolist() for x in range(len(cells))]
+    assert found["impossible"] == (~expected[np.tril_indices_from(expected)]).sum()
 
 
 def test_coverage_counts_and_blocks():
-    model = problems.make("random", states=11, actions=4, horizon=2)
-    moments = Moments.of(simulate(uniform(model), model, 300, seed=5))
-    found, counts = pair_coverage(model, moments), moments.pair_counts()
+    model = problems.make("random", states=11, actions=4, horizon=4)
+    moments = Moments.of(simulate(uniform(model), model, 3_000, seed=5))
+    found, counts = pair_coverage(moments), moments.pair_counts()
     lower = np.tril(np.ones_like(counts, bool))
     assert found["seen"] == (counts[lower] > 0).sum()
     assert found["seen"] + found["never"] + found["impossible"] == lower.sum()
     assert found["block"] == 2
     assert len(found["cells"]) == 22 <= MOST_ROWS
     assert found["cells"][5][3] == counts[10:12, 6:8].min()
-    assert found["cells"][5][5] == min(counts[10, 10], counts[11, 10], counts[11, 11])
+    assert found["cells"][9][9] == min(counts[18, 18], counts[19, 18], counts[19, 19])
 
 
 def test_occupancy_is_that_of_play():
@@ -180,7 +184,7 @@ def test_page_is_the_same_from_json_and_needs_nothing_else(shop):
 def test_a_bare_summary_is_a_page():
     model = problems.make("hard")
     text = page(summarise(title="bare", model=model, plan=plan(model)))
-    assert "No open question was found" in text
+    assert "Nothing was found that the data leave open" in text
 
 
 def test_a_policy_too_large_for_a_page_is_exported_apart(monkeypatch):
@@ -210,6 +214,31 @@ def test_other_data_are_refused():
         page({})
     with pytest.raises(ValueError, match=r"plan: found a plan for rewards of shape \(2, 3, 4\), expected \(2, 4, 4\)"):
         summarise(title="", model=SHOP, plan=plan(problems.make("probe")))
+
+
+def test_open_questions_are_one_sentence_each():
+    assert questions_of("Everything is identified, up to the order of the 2 contexts.") == []
+    assert questions_of("Not identified: no episode has two; at 3 it is unknown.") == [
+        "No episode has two.",
+        "At 3 it is unknown.",
+    ]
+
+
+def test_numbers_are_said_with_the_digits_that_tell():
+    said = [words.fine(value) for value in (0.0, 0.62, 0.031, 0.0007, 3e-7, -3e-7, -1.5, None)]
+    assert said == [
+        "0.00",
+        "0.62",
+        "0.031",
+        "0.0007",
+        "<\u202f0.0001",
+        ">\u202f\N{MINUS SIGN}0.0001",
+        "\N{MINUS SIGN}1.50",
+        "\N{EN DASH}",
+    ]
+    assert words.between(1.0, 1.2) == "1.00 to 1.20"
+    assert words.between(1.00001, 1.00002) == "1.0000 to 1.0000"
+    assert words.count(1234567) == "1\u202f234\u202f567"
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 8.9), (1e-9, 2e-9), (5, 5), (0, 1e6)])

@@ -69,11 +69,19 @@ def summary_of(
         truth=None
         if standing is None
         else {"model": truth, "value": standing.value, "regret": standing.regret, "share": standing.share},
-        unanswered=[info.not_identified],
+        unanswered=questions_of(info.not_identified),
         command=command,
         seed=None if settings is None else settings.get("seed"),
         record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist()},
     )
+
+
+def questions_of(sentence: str) -> list[str]:
+    """What recovery could not identify, one sentence each; none where it says that everything is identified."""
+    start, listed = "Not identified: ", sentence.rstrip(".")
+    if not listed.startswith(start):
+        return []
+    return [f"{part[:1].upper()}{part[1:]}." for part in listed.removeprefix(start).split("; ")]
 
 
 def plain_certificate(learned: Learned) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def summarise(
     certificate, comparison, truth = dict(certificate or {}), dict(comparison or {}), dict(truth or {})
     true_model = truth.pop("model", None)
     session, note = _session(plan, model, title)
-    pairs = None if moments is None else pair_coverage(model, moments)
+    pairs = None if moments is None else pair_coverage(moments)
     summary = {
         "schema": SCHEMA,
         "title": title,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ def number(value: float | None, digits: int = 2) -> str:
     if value is None:
         return NOTHING
     text = f"{value:.{digits}f}"
-    return "0" if float(text) == 0 and value == 0 else text.replace("-", "\N{MINUS SIGN}")
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def fine(value: float | None) -> str:
@@ -22,8 +23,9 @@ def fine(value: float | None) -> str:
     if value is None:
         return NOTHING
     size = abs(value)
-    digits = 2 if size >= 0.1 or size == 0 else 3 if size >= 0.01 else 4
-    return f"less than {10**-4:.4f}" if 0 < size < 1e-4 else number(value, digits)
+    if 0 < size < 1e-4:
+        return f"{'<' if value > 0 else '>'}\N{NARROW NO-BREAK SPACE}{number(math.copysign(1e-4, value), 4)}"
+    return number(value, 2 if size >= 0.1 or size == 0 else 3 if size >= 0.01 else 4)
 
 
 def between(low: float, high: float) -> str:
@@ -93,7 +95,7 @@ def gain(answer: Mapping[str, Any]) -> str:
     where = MEASURED.get(answer.get("gain_measured") or "", "")
     text = f"over the best policy that ignores rewards{relative}; {where}." if where else "over the best fixed policy."
     if answer.get("share") is not None:
-        text += f" That is {share(answer['share'])} of what adapting can be worth."
+        text += f" That is {share(answer['share'], 1)} of what adapting can be worth."
     return text
 
 
