@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, evaluate, export, learn, plan, recover
+from rewardmix.cli import describe, evaluate, export, learn, plan, recover, report
 
 app = typer.Typer(
     name="rewardmix",
@@ -26,6 +26,7 @@ app.command("describe")(describe.describe)
 app.command("plan")(plan.plan)
 app.command("recover")(recover.recover)
 app.command("export")(export.export)
+app.command("report")(report.report)
 
 
 def _version(asked: bool) -> None:
