@@ -1,11 +1,26 @@
 """Sphinx: everything is built from this repository, without network access."""
 
+import sys
+from pathlib import Path
+
 from rewardmix import __version__
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "rewardmix"
 author = "The rewardmix authors"
 release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "plain_math",
+    "studies",
+]
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "rewardmix"
 exclude_patterns = ["_build"]
