@@ -86,7 +86,16 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
 def test_an_interrupt_leaves_a_valid_partial_result(tmp_path):
     import signal
 
-    arguments = ["learn", "rewardmix/Shop-v0", "--episodes", "1000000", "--validate", "0", "--out", str(tmp_path / "cut")]
+    arguments = [
+        "learn",
+        "rewardmix/Shop-v0",
+        "--episodes",
+        "1000000",
+        "--validate",
+        "0",
+        "--out",
+        str(tmp_path / "cut"),
+    ]
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for _ in range(600):
         if list((tmp_path / "cut" / "checkpoint" / "exploration").glob("episodes-*.safetensors")):

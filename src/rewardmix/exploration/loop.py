@@ -203,7 +203,8 @@ class Run:
 
     def _tell(self) -> None:
         if self.on_update is not None:
-            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold))
+            pairs = int(self.tally.progress[kernels.USED])
+            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold, pairs))
 
     def _result(self, stopped: str) -> Exploration:
         if not self.curve or self.curve[-1][0] != self.tally.episodes:
@@ -229,7 +230,7 @@ class Run:
 
     def _resume(self, after: Exploration | None) -> None:
         saved = self.checkpoint.load() if self.checkpoint else None
-        if saved is None and after is not None:
+        if after is not None and (saved is None or saved.moments.episodes < after.episodes):
             saved = Saved(after.moments, after.stream, np.empty((0, 2)), {}, after.gathered)
         if saved is None:
             return
