@@ -1,5 +1,6 @@
 """Sphinx: everything is built from this repository, without network access."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -33,16 +34,25 @@ nitpicky = False
 
 
 def formulas_are_literal(app, what, name, obj, options, lines):
-    """Indented blocks of module docstrings are formulas: show them as they are written."""
-    if what != "module":
-        return
-    fresh, previous = [], ""
+    """Docstrings are plain text: blocks set in by four spaces are formulas, and * and | mean themselves."""
+    fresh, previous, formula = [], "", False
     for line in lines:
-        if line.startswith("    ") and previous and not previous.startswith(" ") and not previous.endswith("::"):
+        begins = line.startswith("    ") and not (fresh and fresh[-1].strip())
+        if begins and previous and not previous.startswith((" ", ":", "..")) and not previous.endswith("::"):
             fresh += ["::", ""]
-        fresh.append(line)
+            formula = True
+        formula = formula and (not line.strip() or line.startswith("    "))
+        fresh.append(line if formula else plain(line))
         previous = line if line.strip() else previous
     lines[:] = fresh
+
+
+def plain(line):
+    """Escape what reStructuredText would take for marks, outside of ``code``."""
+    parts = line.split("``")
+    for i in range(0, len(parts), 2):
+        parts[i] = re.sub(r"(?<=[\w')\]])\*(?=[\w(])|(?<!`)\|(?!`)", r"\\\g<0>", parts[i])
+    return "``".join(parts)
 
 
 def setup(app):

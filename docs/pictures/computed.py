@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import numpy as np
+from docs.pictures.style import BLUE, FAINT, GREEN, GREY, HERE, INK, ORANGE, VIOLET, page, save
 
 import rewardmix as rm
-from docs.pictures.style import BLUE, FAINT, GREEN, GREY, HERE, INK, ORANGE, VIOLET, page, save
 from rewardmix import recovery
 from rewardmix.planning import plan_markov, plan_told
 from rewardmix.recovery.magnitudes import magnitudes
@@ -52,7 +52,9 @@ def belief():
     figure, axes = page(8.2, 3.9)
     axes.plot(beliefs, [plan_told(world).value for world in worlds], color=GREY, ls=":", label="told the context")
     axes.plot(beliefs, [found.lower for found in plans], color=BLUE, lw=2.6, label="best policy")
-    axes.plot(beliefs, [plan_markov(world).value for world in worlds], color=ORANGE, ls="--", label="best that does not adapt")
+    axes.plot(
+        beliefs, [plan_markov(world).value for world in worlds], color=ORANGE, ls="--", label="best that does not adapt"
+    )
     bottom = 3.4
     shades = {0: FAINT, 1: "#cfe3f5", 2: "#f6d9c6", 3: "#d3ead9"}
     edges = [0, *(np.flatnonzero(np.diff(actions)) + 1), beliefs.size]
@@ -77,8 +79,10 @@ def two_points():
 def confidence():
     """The confidence set of two state-actions: in spreads, and in logarithms, where it is a linear program."""
     model, found = two_points()
-    interval = {(int(i), int(j)): (low, high) for i, j, low, high in
-                zip(found.first, found.second, found.lower, found.upper, strict=True)}
+    interval = {
+        (int(i), int(j)): (low, high)
+        for i, j, low, high in zip(found.first, found.second, found.lower, found.upper, strict=True)
+    }
     figure, (plain, logs) = page(8.2, 4.0, columns=2)
     truth = model.spread.ravel()
     for sign in (1, -1):
@@ -144,7 +148,13 @@ def measure_shop():
     }
     best = rm.compare(shop, gap=1e-4)
     bounds = {"fixed": best.markov, "best": best.adaptive_lower, "told": best.told}
-    content = {"command": f"{COMMAND} --measure", "rewardmix": rm.__version__, "seeds": SEEDS, **bounds, "learned": values}
+    content = {
+        "command": f"{COMMAND} --measure",
+        "rewardmix": rm.__version__,
+        "seeds": SEEDS,
+        **bounds,
+        "learned": values,
+    }
     (HERE / "shop.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -154,16 +164,33 @@ def shop():
     budgets = np.array([int(budget) for budget in found["learned"]])
     values = np.array(list(found["learned"].values()))
     figure, axes = page(8.2, 3.5)
-    lines = (("told", "if every visitor's taste were told", GREY, ":"), ("best", "best policy there is", GREEN, "-"),
-             ("fixed", "best policy that does not adapt", ORANGE, "--"))
+    lines = (
+        ("told", "if every visitor's taste were told", GREY, ":"),
+        ("best", "best policy there is", GREEN, "-"),
+        ("fixed", "best policy that does not adapt", ORANGE, "--"),
+    )
     for key, words, colour, dash in lines:
         axes.axhline(found[key], color=colour, ls=dash, lw=1.8)
         above = -0.08 if key == "best" else 0.06
-        axes.text(5200, found[key] + above, f"{words}: {found[key]:.2f}", ha="right", color=colour, fontsize=9.5,
-                  va="top" if key == "best" else "bottom")
+        axes.text(
+            5200,
+            found[key] + above,
+            f"{words}: {found[key]:.2f}",
+            ha="right",
+            color=colour,
+            fontsize=9.5,
+            va="top" if key == "best" else "bottom",
+        )
     axes.fill_between(budgets, values.min(axis=1), values.max(axis=1), color=BLUE, alpha=0.18, lw=0)
     axes.plot(budgets, values.mean(axis=1), "o-", color=BLUE, ms=5)
-    axes.text(105, values.mean(axis=1)[1] - 0.12, "learned: mean, least and most\nof ten runs", color=BLUE, fontsize=9.5, va="top")
+    axes.text(
+        105,
+        values.mean(axis=1)[1] - 0.12,
+        "learned: mean, least and most\nof ten runs",
+        color=BLUE,
+        fontsize=9.5,
+        va="top",
+    )
     axes.set(xscale="log", xlabel="sessions seen", ylabel="clicks a session", ylim=(min(3.9, values.min() - 0.2), 7.7))
     axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
     axes.minorticks_off()

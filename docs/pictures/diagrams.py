@@ -1,15 +1,13 @@
 """Pictures without data: the augmented MDP, and what a graph of pairs identifies."""
 
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
-
 from docs.pictures.style import BLUE, FAINT, GREEN, GREY, INK, ORANGE, bare, page, save
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 
 def box(axes, x, y, width, height, text, colour, size=10.5):
     """A rounded box with text in it."""
-    axes.add_patch(
-        FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0.02,rounding_size=0.12", fc="white", ec=colour, lw=1.6)
-    )
+    style = "round,pad=0.02,rounding_size=0.12"
+    axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, fc="white", ec=colour, lw=1.6))
     axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size)
 
 
@@ -34,7 +32,7 @@ def augmented():
     for y, colour, title, memory in rows:
         axes.text(0.1, y + 1.32, title, fontsize=11, fontweight="bold", color=colour)
         axes.text(9.3, y + 0.55, memory, va="center", fontsize=10, color=INK)
-        for place, label in enumerate(("s", "s′", "s″")):
+        for place, label in enumerate(("s", "s'", "s''")):
             box(axes, 0.4 + 3.1 * place, y, 1.5, 1.0, label, colour, 12)
         for place in range(2):
             begin = 1.95 + 3.1 * place
@@ -81,7 +79,7 @@ def identified():
             axes.text(
                 0.7 * x0 + 0.3 * x1,
                 0.7 * y0 + 0.3 * y1,
-                "+" if sign > 0 else "−",
+                "+" if sign > 0 else "\N{MINUS SIGN}",
                 ha="center",
                 va="center",
                 fontsize=12,

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-
 from docs.pictures.style import BLUE, GREY, HERE, ORANGE, page, save
 
 BENCHMARKS = HERE.parents[1] / "benchmarks"

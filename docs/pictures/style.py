@@ -1,4 +1,4 @@
-"""One look for all pictures: a light card, few colours that differ in the eyes of the colour-blind, type as outlines."""
+"""One look for all pictures: a light card, few colours that the colour-blind can tell apart, type as outlines."""
 
 from pathlib import Path
 
