@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from docs.pictures.style import BLUE, FAINT, GREEN, GREY, HERE, INK, ORANGE, VIOLET, page, save
@@ -58,7 +59,7 @@ def belief():
     bottom = 3.4
     shades = {0: FAINT, 1: "#cfe3f5", 2: "#f6d9c6", 3: "#d3ead9"}
     edges = [0, *(np.flatnonzero(np.diff(actions)) + 1), beliefs.size]
-    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+    for begin, end in pairwise(edges):
         left = 0.0 if begin == 0 else (beliefs[begin - 1] + beliefs[begin]) / 2
         right = 1.0 if end == beliefs.size else (beliefs[end - 1] + beliefs[end]) / 2
         axes.axvspan(left, right, ymax=0.11, color=shades[int(actions[begin])], lw=0)
