@@ -6,7 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: demo test browser check lint types docs bench bench-full clean
 
 demo: .venv/core
-	$(BIN)/rewardmix describe shop
+	rm -rf runs/demo
+	$(BIN)/rewardmix learn shop --episodes 5000 --out runs/demo
 
 test: .venv/dev browser
 	$(BIN)/python -m pytest -n 2 tests
@@ -34,9 +35,11 @@ docs: .venv/docs
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks.simulation.run --quick
+	$(BIN)/python -m benchmarks.planning.run --quick
 
 bench-full: .venv/dev
 	$(BIN)/python -m benchmarks.simulation.run
+	$(BIN)/python -m benchmarks.planning.run
 
 clean:
 	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
