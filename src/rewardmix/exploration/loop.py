@@ -5,9 +5,9 @@
         play the plan, count
 
 Planning after every single episode (growth = 1) is the algorithm as it is printed. With growth g > 1 everything is
-planned anew whenever the number of episodes has grown by g (T-hat, the levels, all rows; never skipped, since a plan
-that is frozen while all bonuses are saturated may collect no pair for ever), and in between the rows of those pairs
-that have grown by g. Planning is paid from an allowance that grows with the episodes, counted in multiplications, so
+planned anew (T-hat, the levels, all rows) whenever the number of episodes has grown by g, and when a state-action was
+seen for the first time or twice as often. This is never skipped: a plan that is frozen while all bonuses are saturated may collect no
+pair for ever. In between, the rows of those pairs that have grown by g are planned anew. Planning is paid from an allowance that grows with the episodes, counted in multiplications, so
 that it cannot take more than about half of the time however large the world is; small worlds never notice.
 """
 
@@ -173,7 +173,8 @@ class Run:
         choices, next_refresh = None, self.tally.episodes
         while True:
             played = self.tally.episodes
-            if played >= next_refresh:
+            news = self.tally.progress[kernels.NEWS] and played >= self._patience()
+            if played >= next_refresh or news:
                 self._save()
                 self._refresh()
                 next_refresh = max(played + 1, math.ceil(self.growth * played))

@@ -7,6 +7,7 @@ from rewardmix.recovery.front import recover
 from rewardmix.recovery.labels import aligned
 from rewardmix.recovery.paper import paper, spectral
 from rewardmix.recovery.result import Certificate, Info, Recovery
+from rewardmix.recovery.sweep import sweep
 
 __all__ = [
     "Certificate",
@@ -26,4 +27,5 @@ __all__ = [
     "recover",
     "spectral",
     "start_only",
+    "sweep",
 ]

@@ -2,9 +2,9 @@
 
 1. robust rank-one fit of the centred covariances, each component of the pair graph with its signs (``rank_one``);
 2. weights in closed form where they are unknown, and the orientation of each component, from triples (``weights``);
-3. maximum likelihood by EM on the episodes, from that start, from both orientations of what triples do not decide, and from
-   random starts; the best objective wins. With moments only, the composite likelihood of the pair tables without the pairs
-   that the robust fit disbelieves; with a bare confidence set, the robust fit itself;
+3. maximum likelihood by EM on the episodes, from that start, from both orientations of what triples do not decide, and
+   from random starts; the best objective wins. With moments only, the composite likelihood of the pair tables, without
+   the pairs that the robust fit disbelieves; with a bare confidence set, the robust fit itself;
 4. standard errors, and the check against the confidence set and Algorithm 3's certificate.
 """
 
@@ -19,11 +19,12 @@ from rewardmix._check import Floats
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.certificate import groups_of_points
 from rewardmix.recovery.contexts import many
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture, climb
 from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
-from rewardmix.recovery.result import Evidence, Question, Recovery
+from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
 
 RANDOM_STARTS = 4
@@ -63,8 +64,16 @@ def best(evidence: Evidence, question: Question) -> Recovery:
         fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     else:
         fits = climb_all(bags, _all_starts(start, question, rng), question, free=source == "estimated")
-    return finished("best", evidence, question, fits, bags=bags, source=source, gross=start.fit.gross,
-                    undecided=int(start.undecided.size))
+    return finished(
+        "best",
+        evidence,
+        question,
+        fits,
+        bags=bags,
+        source=source,
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )
 
 
 def moment_start(evidence: Evidence, question: Question, rng: np.random.Generator) -> Start:
@@ -95,8 +104,14 @@ def climb_all(bags: Patterns, mixtures: list[tuple[str, Mixture]], question: Que
     """Climb from every start."""
     known = None if free else mixtures[0][1].weights
     return [
-        climb(lambda mixture: likelihood.statistics(bags, mixture), mixture, average=bags.average, prior=question.prior,
-              weights=known, name=name)
+        climb(
+            lambda mixture: likelihood.statistics(bags, mixture),
+            mixture,
+            average=bags.average,
+            prior=question.prior,
+            weights=known,
+            name=name,
+        )
         for name, mixture in mixtures
     ]
 
@@ -108,7 +123,7 @@ def _all_starts(start: Start, question: Question, rng: np.random.Generator) -> l
     out = [of("moments", start.spread, start.weights)]
     for number, turn in enumerate(starts.flips(start.groups, start.undecided)):
         out.append(of(f"flipped {number + 1}", start.spread * turn[:, None], start.weights))
-    if question.weights is None:
+    if question.weights is None and start.weights[0] != 0.5:
         out.append(of("moments, equal weights", start.spread, np.array([0.5, 0.5])))
     free = np.isin(start.groups, _real(start.groups, start.spread))
     weights = start.weights if question.weights is not None else np.array([0.5, 0.5])
@@ -141,7 +156,7 @@ def _pairs(evidence: Evidence, fit: RankOne) -> Patterns | None:
 def _weights_source(evidence: Evidence, question: Question) -> str:
     if question.weights is not None:
         return "known"
-    return "assumed equal" if evidence.bags is None else "estimated"
+    return "assumed equal" if evidence.bags is None or not evidence.bags.has_triples else "estimated"
 
 
 def _unclimbed(mixture: Mixture) -> Fit:
@@ -152,7 +167,13 @@ def start_only(evidence: Evidence, question: Question) -> Recovery:
     """Steps 1 and 2 of ``best`` without climbing: quick, and all that a bare confidence set allows."""
     start = moment_start(evidence, question, np.random.default_rng([question.seed, 1]))
     fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
-    return finished("start_only", evidence, question, fits, bags=None, source=_weights_source(evidence, question),
-                    gross=start.fit.gross, undecided=int(start.undecided.size))
-
-
+    return finished(
+        "start_only",
+        evidence,
+        question,
+        fits,
+        bags=None,
+        source=_weights_source(evidence, question),
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )
