@@ -50,6 +50,7 @@ class Engine(Protocol):
     """Something that plays plans and counts."""
 
     stream: NDArray[np.uint64]
+    exact_resume: bool
 
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally of this world."""
@@ -199,7 +200,7 @@ class Run:
 
     def _patience(self) -> int:
         """The number of episodes at which the allowance has room for another plan."""
-        return (self.plan.cost - ALLOWANCE) // (RATE * self.tally.horizon)
+        return int(self.plan.cost - ALLOWANCE) // (RATE * int(self.tally.horizon))
 
     def _tell(self) -> None:
         if self.on_update is not None:
@@ -208,7 +209,8 @@ class Run:
     def _result(self, stopped: str) -> Exploration:
         if not self.curve or self.curve[-1][0] != self.tally.episodes:
             self._refresh()
-        self._save(final=stopped in ("error", "interrupted") and not self.engine.exact_resume)
+        if not self.engine.exact_resume:  # otherwise the last checkpoint leads back to this very point
+            self._save(final=True)
         moments = self.tally.moments()
         info = Info(
             stopped,
