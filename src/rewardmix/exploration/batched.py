@@ -10,6 +10,7 @@ A batch is as long as no pair is expected to grow by more than the growth factor
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +52,7 @@ class BatchedEngine:
 
     def __init__(self, model: RewardMixingMDP, seed: int) -> None:
         begins, successors, moves = successor_lists(model)
-        tail = np.concatenate([_tail(moves[i:j]) for i, j in zip(begins[:-1], begins[1:], strict=True)])
+        tail = np.concatenate([_tail(moves[i:j]) for i, j in pairwise(begins)])
         rewards = model.laws.reshape(model.num_contexts, -1, model.num_values)
         self.laws = Laws(
             model.weights,

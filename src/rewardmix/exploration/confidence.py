@@ -89,7 +89,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Theory:
-    """Explicit anytime radii (``rewardmix.theory``): every statement of the proof holds with probability 1 - failure."""
+    """Explicit anytime radii (``rewardmix.theory``): all of them hold together with probability 1 - failure."""
 
     name: str = "theory"
     scaled: bool = False

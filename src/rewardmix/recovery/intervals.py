@@ -1,0 +1,139 @@
+"""How sure each recovered probability is: standard errors from the observed information.
+
+The information is the sum over episodes of the outer product of the score of the log-likelihood,
+
+    d log L_k / d p_m(z | x) = b_k[m] n_k(x, z) / p_m(z | x),      d log L_k / d w[m] = b_k[m] / w[m],
+
+with b_k the posterior of the episode, taken along the directions that keep each law a law. What the data cannot tell
+(a direction of no information) gets an infinite error, not a zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rewardmix._check import Floats
+from rewardmix._kernels import kernel
+from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
+from rewardmix.recovery.patterns import Patterns
+
+LARGEST = 2500
+"""With more free parameters than this, contexts are taken jointly for each x but not the x jointly with each other."""
+
+WORK = 2e8
+"""Products in the sum of outer products; beyond it a share of the (merged, so shuffled) bags is used."""
+
+UNKNOWN = 0.5
+"""A standard error of a probability beyond this says nothing: it is called infinite."""
+
+NORMAL_95 = 1.959963984540054
+"""Half-width of a 95 % interval in standard errors."""
+
+
+def standard_errors(
+    bags: Patterns, mixture: Mixture, seen: Statistics, average: Floats, prior: float, *, free_weights: bool
+) -> tuple[Floats, Floats]:
+    """(M, X, Z) errors of the laws and (M,) of the weights (0 where they are known)."""
+    contexts, points, values = mixture.laws.shape
+    if contexts * points * (values - 1) > LARGEST:
+        return _blockwise(bags, mixture, seen, average, prior), np.zeros(contexts)
+    least = 0.5 / (seen.outcomes.sum(axis=2, keepdims=True) + 1.0)
+    laws = np.maximum(mixture.laws, least)
+    full = _information(bags, mixture, laws)
+    size = contexts * points * values
+    diagonal = (prior * average / laws**2).ravel()
+    full[np.arange(size), np.arange(size)] += diagonal
+    basis = _tangent(contexts, points, values, free_weights)
+    variance = _inverse_diagonal(basis.T @ full @ basis, basis)
+    errors = np.sqrt(variance)
+    errors[:size][errors[:size] > UNKNOWN] = np.inf
+    return errors[:size].reshape(mixture.laws.shape), errors[size:]
+
+
+def interval(laws: Floats, errors: Floats) -> tuple[Floats, Floats]:
+    """95 % limits inside [0, 1]; all of it where the error is infinite."""
+    return np.clip(laws - NORMAL_95 * errors, 0.0, 1.0), np.clip(laws + NORMAL_95 * errors, 0.0, 1.0)
+
+
+def _information(bags: Patterns, mixture: Mixture, laws: Floats) -> Floats:
+    """(D, D) sum of outer products of scores, D = M*X*Z + M, coordinates (m, x, z) then m."""
+    contexts = mixture.num_contexts
+    table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T)
+    inverse = np.ascontiguousarray((1.0 / laws).reshape(contexts, -1).T)
+    size = table.size + contexts
+    out = np.zeros((size, size))
+    lengths = np.diff(bags.offsets)
+    work = float((((lengths + 1.0) * contexts) ** 2).sum())
+    used = bags.counts.size if work <= WORK else max(1, int(bags.counts.size * WORK / work))
+    _outer_products(bags.symbols, bags.offsets, bags.counts[:used], table, mixture.weights, inverse, out)
+    return out * (bags.total / max(float(bags.counts[:used].sum()), 1e-300))
+
+
+def _tangent(contexts: int, points: int, values: int, free_weights: bool) -> Floats:
+    """(D, F) directions that keep every law (and the weights) summing to one."""
+    law = _zero_sum(values)
+    blocks = np.kron(np.eye(contexts * points), law)
+    weights = _zero_sum(contexts) if free_weights else np.zeros((contexts, 0))
+    out = np.zeros((blocks.shape[0] + contexts, blocks.shape[1] + weights.shape[1]))
+    out[: blocks.shape[0], : blocks.shape[1]] = blocks
+    out[blocks.shape[0] :, blocks.shape[1] :] = weights
+    return out
+
+
+def _zero_sum(size: int) -> Floats:
+    """(size, size - 1) orthonormal basis of the vectors that sum to zero."""
+    full: Floats = np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, 1:]]))[0]
+    return full[:, 1:]
+
+
+def _inverse_diagonal(information: Floats, basis: Floats) -> Floats:
+    """Diagonal of basis @ inverse @ basis.T; infinite along directions without information."""
+    values, vectors = np.linalg.eigh(information)
+    weak = values <= 1e-9 * max(float(values.max(initial=0.0)), 1e-300)
+    loads = (basis @ vectors) ** 2
+    variance: Floats = loads @ np.where(weak, 0.0, 1.0 / np.where(weak, 1.0, values))
+    variance[loads[:, weak].sum(axis=1) > 1e-6] = np.inf
+    return variance
+
+
+def _blockwise(bags: Patterns, mixture: Mixture, seen: Statistics, average: Floats, prior: float) -> Floats:
+    """Errors of each law from its own expected counts: what they would be if the contexts of episodes were known."""
+    visits = seen.outcomes.sum(axis=2, keepdims=True) + prior
+    least = 0.5 / (visits + 1.0)
+    laws = np.clip(mixture.laws, least, 1.0 - least)
+    errors = np.where(visits > 0, np.sqrt(laws * (1.0 - laws) / np.where(visits > 0, visits, 1.0)), np.inf)
+    return np.where(errors > UNKNOWN, np.inf, errors)
+
+
+@kernel
+def _outer_products(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, out: Any) -> None:
+    contexts = weights.size
+    entries = table.shape[0]
+    longest = 0
+    for bag in range(counts.size):
+        longest = max(longest, offsets[bag + 1] - offsets[bag])
+    where = np.empty((longest + 1) * contexts, np.int64)
+    score = np.empty((longest + 1) * contexts)
+    joint = np.empty(contexts)
+    for bag in range(counts.size):
+        low, high = offsets[bag], offsets[bag + 1]
+        joint[:] = weights
+        for i in range(low, high):
+            for m in range(contexts):
+                joint[m] *= table[symbols[i], m]
+            joint /= joint.sum()
+        joint /= joint.sum()
+        used = 0
+        for m in range(contexts):
+            where[used] = contexts * entries + m
+            score[used] = joint[m] / weights[m]
+            used += 1
+            for i in range(low, high):
+                where[used] = m * entries + symbols[i]
+                score[used] = joint[m] * inverse[symbols[i], m]
+                used += 1
+        for a in range(used):
+            for b in range(used):
+                out[where[a], where[b]] += counts[bag] * score[a] * score[b]

@@ -1,0 +1,235 @@
+"""Maximum likelihood of a mixture of reward laws, by EM on bags of rewards.
+
+    log-likelihood   L(w, p) = sum_k log sum_m w[m] prod_t p_m(z_kt | x_kt)
+    penalty          prior * sum_m sum_x sum_z average(z | x) log p_m(z | x)       a pseudo-count at the average
+    E-step           posterior of m for each bag; sums N_m = sum_k b_k[m], n_m(x, z) = sum_k b_k[m] #{t: (x, z)}
+    M-step           w = N / K,   p_m(z | x) = (n_m(x, z) + prior * average(z | x)) / (n_m(x) + prior)
+
+The sums of the E-step add over bags, so chunks, processes and machines can be summed: ``statistics`` of a chunk,
+``+``, then ``update``. ``climb`` needs only a function from parameters to summed statistics. It takes SQUAREM steps
+(Varadhan and Roland 2008): two EM steps, one extrapolation, kept only if the objective did not fall.
+p_1 = p_2 is a fixed point, so starts must not be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rewardmix._check import Floats
+from rewardmix._kernels import kernel
+from rewardmix.recovery.patterns import Patterns
+
+FLOOR = 1e-12
+"""No probability in the E-step is smaller, so that one impossible reward cannot make the likelihood -inf."""
+
+LOG_RESCALED = 230.25850929940458
+"""log(1e100), what rescaling a product takes off."""
+
+LEAST_GAIN = 1e-7
+"""Three E-steps that gain less than this have converged, however few the bags."""
+
+LEAST_WEIGHT = 1e-9
+"""A context cannot vanish altogether: a model's weights are positive."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Weights (M,) and reward laws (M, X, Z) of the contexts."""
+
+    weights: Floats
+    laws: Floats
+
+    @property
+    def num_contexts(self) -> int:
+        """M."""
+        return int(self.weights.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What an E-step leaves of some bags; adds over bags.
+
+    Attributes:
+        weights: (M,) expected number of bags from each context.
+        outcomes: (M, X, Z) expected number of times that x paid z in each context.
+        loglik: log-likelihood of the bags.
+        bags: how many there were.
+    """
+
+    weights: Floats
+    outcomes: Floats
+    loglik: float
+    bags: float
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(
+            self.weights + other.weights,
+            self.outcomes + other.outcomes,
+            self.loglik + other.loglik,
+            self.bags + other.bags,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Where a climb ended.
+
+    Attributes:
+        mixture: the parameters.
+        loglik: their log-likelihood.
+        objective: log-likelihood plus penalty, what was maximised.
+        iterations: E-steps taken.
+        converged: whether the objective stopped growing (otherwise the steps ran out).
+        start: the name of the start.
+    """
+
+    mixture: Mixture
+    loglik: float
+    objective: float
+    iterations: int
+    converged: bool
+    start: str = ""
+
+
+def statistics(bags: Patterns, mixture: Mixture) -> Statistics:
+    """The E-step: expected counts in each context, and the log-likelihood."""
+    contexts = mixture.num_contexts
+    width = 1 << max(contexts - 1, 1).bit_length()
+    table, prior = np.full((mixture.laws[0].size, width), FLOOR), np.zeros(width)
+    table[:, :contexts] = np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T
+    prior[:contexts] = mixture.weights
+    outcomes, weights = np.zeros_like(table), np.zeros(width)
+    loglik = _expect_kernel(width)(bags.symbols, bags.offsets, bags.counts, table, prior, outcomes, weights)
+    shaped = np.ascontiguousarray(outcomes[:, :contexts].T).reshape(mixture.laws.shape)
+    return Statistics(weights[:contexts], shaped, float(loglik), bags.total)
+
+
+def update(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
+    """The M-step. Weights that are known are passed in and stay."""
+    visits = summed.outcomes.sum(axis=2, keepdims=True) + prior
+    laws = np.where(visits > 0, (summed.outcomes + prior * average) / np.where(visits > 0, visits, 1.0), average)
+    if weights is None:
+        weights = np.maximum(summed.weights / max(summed.bags, 1e-300), LEAST_WEIGHT)
+        weights = weights / weights.sum()
+    return Mixture(weights, laws)
+
+
+def penalty(mixture: Mixture, average: Floats, prior: float) -> float:
+    """The log-density of the pseudo-counts."""
+    if prior == 0:
+        return 0.0
+    return float(prior * (average * np.log(np.maximum(mixture.laws, FLOOR))).sum())
+
+
+def climb(
+    expect: Callable[[Mixture], Statistics],
+    start: Mixture,
+    *,
+    average: Floats,
+    prior: float = 1.0,
+    weights: Floats | None = None,
+    max_iterations: int = 5000,
+    tolerance: float = 1e-10,
+    name: str = "",
+) -> Fit:
+    """Accelerated EM from ``start`` until a cycle of three E-steps gains less than ``tolerance`` a bag.
+
+    Args:
+        expect: parameters -> statistics summed over all bags (of a chunk loop, a cluster, or ``statistics``).
+        start: where to begin; weights that are known replace its own.
+        average: (X, Z) where the pseudo-counts are.
+        prior: number of pseudo-counts for each x and context.
+        weights: (M,) if they are known.
+        max_iterations: E-steps at most.
+        tolerance: gain a bag below which it has converged.
+        name: what to call the start.
+    """
+    here = start if weights is None else Mixture(weights, start.laws)
+    seen, value = _evaluate(expect, here, average, prior)
+    steps, converged = 1, False
+    while steps < max_iterations and not converged:
+        one = update(seen, average, prior, weights)
+        seen_one, value_one = _evaluate(expect, one, average, prior)
+        two = update(seen_one, average, prior, weights)
+        ahead = _extrapolate(here, one, two)
+        seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
+        steps += 2
+        if value_ahead < value_one:  # the jump went too far: fall back on the second plain step
+            ahead = two
+            seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
+            steps += 1
+        converged = value_ahead - value <= max(tolerance * seen.bags, LEAST_GAIN)
+        if value_ahead >= value:
+            here, seen, value = ahead, seen_ahead, value_ahead
+    return Fit(here, seen.loglik, value, steps, converged, name)
+
+
+def _evaluate(
+    expect: Callable[[Mixture], Statistics], mixture: Mixture, average: Floats, prior: float
+) -> tuple[Statistics, float]:
+    seen = expect(mixture)
+    return seen, seen.loglik + penalty(mixture, average, prior)
+
+
+def _extrapolate(zero: Mixture, one: Mixture, two: Mixture) -> Mixture:
+    """SQUAREM's jump from three iterates, kept inside the simplex."""
+    step = np.concatenate([(one.weights - zero.weights), (one.laws - zero.laws).ravel()])
+    bend = np.concatenate([(two.weights - one.weights), (two.laws - one.laws).ravel()]) - step
+    curvature = float(bend @ bend)
+    length = -1.0 if curvature == 0 else min(-1.0, -float(np.sqrt((step @ step) / curvature)))
+    point = np.concatenate([zero.weights, zero.laws.ravel()]) - 2 * length * step + length**2 * bend
+    least = 0.05 * np.concatenate([two.weights, two.laws.ravel()])
+    point = np.maximum(point, least)
+    weights, laws = point[: zero.weights.size], point[zero.weights.size :].reshape(zero.laws.shape)
+    return Mixture(weights / weights.sum(), laws / laws.sum(axis=2, keepdims=True))
+
+
+@cache
+def _expect_kernel(width: int) -> Any:
+    """The E-step for ``width`` contexts: a constant width lets the compiler keep them in vector registers.
+
+    Fewer contexts are padded with weight 0. Products, not sums of logarithms: rescaled when they get small (no step
+    makes them smaller than by FLOOR, so looking at every eighth step is enough), one logarithm a bag.
+    """
+
+    @kernel
+    def expect(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, outcomes: Any, sums: Any) -> Any:
+        joint = np.empty(width)
+        loglik = 0.0
+        for bag in range(counts.size):
+            low, high = offsets[bag], offsets[bag + 1]
+            for m in range(width):
+                joint[m] = weights[m]
+            scale = 0
+            for i in range(low, high):
+                row = table[symbols[i]]
+                for m in range(width):
+                    joint[m] *= row[m]
+                if (i - low) & 7 == 7:
+                    total = 0.0
+                    for m in range(width):
+                        total += joint[m]
+                    if total < 1e-100:
+                        for m in range(width):
+                            joint[m] *= 1e100
+                        scale += 1
+            total = 0.0
+            for m in range(width):
+                total += joint[m]
+            loglik += counts[bag] * (np.log(total) - scale * LOG_RESCALED)
+            share = counts[bag] / total
+            for m in range(width):
+                joint[m] *= share
+                sums[m] += joint[m]
+            for i in range(low, high):
+                row = outcomes[symbols[i]]
+                for m in range(width):
+                    row[m] += joint[m]
+        return loglik
+
+    return expect

@@ -1,0 +1,192 @@
+"""What episodes say about rewards: multisets of (x, z), each with how often it was seen.
+
+Given the hidden context the rewards of an episode are independent, so for the likelihood an episode is the bag of its
+symbols x*Z + z (state-action x paid reward value z); the order does not matter, nor do states and actions beyond x.
+Equal bags are merged. The pair tables of moments are bags of two symbols, so the composite likelihood of pairs is the
+same sum over the same form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats
+from rewardmix._kernels import kernel
+from rewardmix.episodes import Episodes
+
+LONGEST_SORTED = 128
+"""Bags longer than this are not sorted (and so not merged): long episodes hardly ever repeat."""
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """Bags of symbols.
+
+    Attributes:
+        symbols: (N,) int32, x*Z + z, bag after bag.
+        offsets: (P + 1,) int64, where each bag begins.
+        counts: (P,) how often each bag was seen.
+        num_points: X = S*A.
+        num_values: Z.
+    """
+
+    symbols: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    counts: Floats
+    num_points: int
+    num_values: int
+
+    @property
+    def total(self) -> float:
+        """Number of bags, each counted as often as it was seen."""
+        return float(self.counts.sum())
+
+    @property
+    def has_triples(self) -> bool:
+        """Whether any bag has three rewards: with fewer, weights cannot be told."""
+        return bool((np.diff(self.offsets) >= 3).any())
+
+    @cached_property
+    def occurrences(self) -> Floats:
+        """(X, Z): how often x paid value z."""
+        out = np.zeros(self.num_points * self.num_values)
+        _occurrences(self.symbols, self.offsets, self.counts, out)
+        return out.reshape(self.num_points, self.num_values)
+
+    @cached_property
+    def average(self) -> Floats:
+        """(X, Z): law of the reward at x over all visits; where x was never visited, the law over everything."""
+        seen = self.occurrences
+        visits = seen.sum(axis=1, keepdims=True)
+        overall = seen.sum(axis=0) / seen.sum() if seen.sum() > 0 else np.full(self.num_values, 1.0 / self.num_values)
+        return np.where(visits > 0, seen / np.maximum(visits, 1e-300), overall)
+
+    def reweighted(self, counts: Floats) -> Patterns:
+        """The same bags with other counts: a bootstrap resample, a held-out share."""
+        kept = counts > 0
+        lengths = np.diff(self.offsets)
+        return Patterns(
+            self.symbols[np.repeat(kept, lengths)],
+            _offsets(lengths[kept]),
+            np.ascontiguousarray(counts[kept], dtype=np.float64),
+            self.num_points,
+            self.num_values,
+        )
+
+
+def patterns(episodes: Episodes) -> Patterns:
+    """The bags of episodes, one for each, in order."""
+    num_values = int(episodes.reward_values.size)
+    offsets = _offsets(episodes.lengths)
+    symbols = np.empty(int(offsets[-1]), np.int32)
+    _symbols(episodes.states, episodes.actions, episodes.outcomes, offsets, episodes.num_actions, num_values, symbols)
+    return Patterns(symbols, offsets, np.ones(len(episodes)), episodes.num_states * episodes.num_actions, num_values)
+
+
+def merged(bags: Patterns) -> Patterns:
+    """Equal bags counted together, symbols in order: the same likelihood from fewer bags."""
+    lengths = np.diff(bags.offsets)
+    if lengths.size == 0 or lengths.max() > LONGEST_SORTED:
+        return bags
+    symbols = bags.symbols.copy()
+    hashes = np.empty(lengths.size, np.uint64)
+    _sort_bags(symbols, bags.offsets, hashes)
+    order = np.argsort(hashes, kind="stable")
+    leader = np.empty(lengths.size, np.int64)
+    found = _group_bags(symbols, bags.offsets, hashes, order, leader)
+    counts: Floats = np.bincount(leader, weights=bags.counts, minlength=found).astype(np.float64)
+    chosen = order[np.unique(leader[order], return_index=True)[1]]
+    return Patterns(
+        symbols[_spans(bags.offsets[chosen], lengths[chosen])],
+        _offsets(lengths[chosen]),
+        counts,
+        bags.num_points,
+        bags.num_values,
+    )
+
+
+def pair_patterns(pair_keys: NDArray[np.int64], pair_tables: Any, num_points: int) -> Patterns:
+    """Bags of two symbols from pair tables: their log-likelihood is the composite likelihood of the pairs."""
+    num_values = int(pair_tables.shape[1])
+    pair, z, y = np.nonzero(pair_tables)
+    first, second = np.divmod(np.asarray(pair_keys)[pair], num_points)
+    symbols = np.stack([first * num_values + z, second * num_values + y], axis=1).astype(np.int32)
+    return Patterns(
+        symbols.ravel(),
+        _offsets(np.full(pair.size, 2)),
+        np.asarray(pair_tables)[pair, z, y].astype(np.float64),
+        num_points,
+        num_values,
+    )
+
+
+def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _spans(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """All indices starts[i] .. starts[i] + lengths[i] - 1, one span after the other."""
+    behind = np.cumsum(lengths) - lengths
+    return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - behind, lengths))
+
+
+@kernel
+def _symbols(
+    states: Any, actions: Any, outcomes: Any, offsets: Any, num_actions: Any, num_values: Any, out: Any
+) -> None:
+    for bag in range(offsets.size - 1):
+        for t in range(offsets[bag + 1] - offsets[bag]):
+            x = states[bag, t] * num_actions + actions[bag, t]  # state_action, which a kernel cannot call
+            out[offsets[bag] + t] = x * num_values + outcomes[bag, t]
+
+
+@kernel
+def _occurrences(symbols: Any, offsets: Any, counts: Any, out: Any) -> None:
+    for bag in range(counts.size):
+        for i in range(offsets[bag], offsets[bag + 1]):
+            out[symbols[i]] += counts[bag]
+
+
+@kernel
+def _sort_bags(symbols: Any, offsets: Any, hashes: Any) -> None:
+    """Insertion sort within each bag, and a hash of what results."""
+    for bag in range(hashes.size):
+        low, high = offsets[bag], offsets[bag + 1]
+        for i in range(low + 1, high):
+            value = symbols[i]
+            j = i
+            while j > low and symbols[j - 1] > value:
+                symbols[j] = symbols[j - 1]
+                j -= 1
+            symbols[j] = value
+        mixed = np.uint64(0x9E3779B97F4A7C15)
+        for i in range(low, high):
+            mixed = (mixed ^ np.uint64(symbols[i])) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(29)
+        hashes[bag] = mixed
+
+
+@kernel
+def _group_bags(symbols: Any, offsets: Any, hashes: Any, order: Any, leader: Any) -> int:
+    """Number the groups of equal neighbours in hash order; unequal bags with one hash stay apart."""
+    found = -1
+    for place in range(order.size):
+        bag = order[place]
+        same = False
+        if place > 0:
+            last = order[place - 1]
+            length = offsets[bag + 1] - offsets[bag]
+            same = hashes[last] == hashes[bag] and offsets[last + 1] - offsets[last] == length
+            for i in range(length if same else 0):
+                if symbols[offsets[last] + i] != symbols[offsets[bag] + i]:
+                    same = False
+                    break
+        if not same:
+            found += 1
+        leader[bag] = found
+    return found + 1

@@ -1,0 +1,180 @@
+"""What recovery is asked, what it has, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats
+from rewardmix.model import RewardMixingMDP
+from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence
+from rewardmix.recovery.feasibility import Cycle
+from rewardmix.recovery.likelihood import Mixture
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked.
+
+    Attributes:
+        num_contexts: M.
+        weights: (M,) if they are known.
+        prior: pseudo-count at the average for each x and context.
+        seed: of the random starts.
+    """
+
+    num_contexts: int = 2
+    weights: Floats | None = None
+    prior: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Start:
+    """How one climb of the likelihood ended."""
+
+    name: str
+    loglik: float
+    objective: float
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What Algorithm 3's program and parities say of the confidence set, and whether the model is in it.
+
+    Attributes:
+        program: "feasible", "grown", "elastic"; or "not asked" (more than two contexts).
+        kappa: the factor by which all radii must grow for magnitudes to exist.
+        contradiction: the cycle of pairs that cannot all hold, if any.
+        broken: pairs of coordinates that the elastic solution breaks.
+        conflicts: pairs whose sign contradicts stronger ones.
+        odd_cycle: coordinates around the first such contradiction.
+        groups: (N,) sign group of each coordinate.
+        contained: whether the recovered model is in the confidence set.
+        violations: how many intervals it is outside of.
+        signs_agree: share of the decided pairs whose sign the model has.
+    """
+
+    program: str
+    kappa: float
+    contradiction: Cycle | None
+    broken: tuple[tuple[int, int], ...]
+    conflicts: tuple[tuple[int, int], ...]
+    odd_cycle: tuple[int, ...]
+    groups: NDArray[np.int64]
+    contained: bool
+    violations: int
+    signs_agree: float
+
+
+@dataclass(frozen=True, eq=False)
+class Info:
+    """How the model came about and what it does not know.
+
+    Attributes:
+        method: name of the method.
+        loglik: log-likelihood of the episodes (of the pair tables, if only moments were kept); NaN without either.
+        starts: every climb of the likelihood.
+        reproduced: how many of them ended within ``SAME`` of the best.
+        convergence: why the climbing stopped.
+        weights: "known", "estimated" or "assumed equal".
+        certificate: see there.
+        never_visited: x whose rewards are a guess (the average law) and whose moves are a convention (stay).
+        never_together: pairs of visited x, x < y, that no episode held both of.
+        unoriented: groups of x whose signs hang together but not with those of the others.
+        two_sided: x of which only products with the other side are known.
+        gross: pairs of coordinates that the robust fit disbelieves.
+        errors: (M, S', A) or (M, S', A, Z) standard errors of ``model.rewards``, inf where unknown.
+        lower: 95 % limits of ``model.rewards``.
+        upper: 95 % limits of ``model.rewards``.
+        weight_errors: (M,) standard errors of the weights, 0 where they were given.
+        not_identified: one plain sentence.
+    """
+
+    method: str
+    loglik: float
+    starts: tuple[Start, ...]
+    reproduced: int
+    convergence: str
+    weights: str
+    certificate: Certificate
+    never_visited: NDArray[np.int64]
+    never_together: int
+    unoriented: tuple[tuple[int, ...], ...]
+    two_sided: NDArray[np.int64]
+    gross: tuple[tuple[int, int], ...]
+    errors: Floats
+    lower: Floats
+    upper: Floats
+    weight_errors: Floats
+    not_identified: str
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """A model and how it came about."""
+
+    model: RewardMixingMDP
+    info: Info
+
+    def __repr__(self) -> str:
+        return f"Recovery({self.model!r}, method={self.info.method!r}, loglik={self.info.loglik:.6g})"
+
+
+Method = Callable[[Evidence, Question], Recovery]
+"""Evidence and a question to an answer: ``best``, ``paper``, ``spectral`` or what ``sweep`` makes."""
+
+SAME = 1e-3
+"""Two log-likelihoods this close are the same optimum."""
+
+
+def assembled(confidence: ConfidenceSet, mixture: Mixture) -> RewardMixingMDP:
+    """The model with these reward laws and the estimated moves.
+
+    If episodes ended early there is one more state, the end, where every reward is 0 (a value that is added if the
+    rewards never had it).
+    """
+    states, actions = confidence.num_states, confidence.num_actions
+    laws = mixture.laws.reshape(mixture.num_contexts, states, actions, -1)
+    values = confidence.reward_values
+    if confidence.initial.size > states:
+        values, laws = _with_end(values, laws)
+    laws = np.clip(laws, 0.0, 1.0)
+    laws = laws / laws.sum(axis=-1, keepdims=True)
+    rows = confidence.transition
+    size = int(confidence.initial.size)
+    dense = size * size * actions <= 1 << 22
+    transition = rows.toarray().reshape(size, actions, size) if dense else rows
+    return RewardMixingMDP(
+        transition,
+        confidence.initial,
+        mixture.weights / mixture.weights.sum(),
+        laws[..., 1] if values.size == 2 else laws,
+        confidence.horizon,
+        values,
+    )
+
+
+def _with_end(values: Floats, laws: Floats) -> tuple[Floats, Floats]:
+    if 0.0 not in values:
+        place = int(np.searchsorted(values, 0.0))
+        values, laws = np.insert(values, place, 0.0), np.insert(laws, place, 0.0, axis=-1)
+    end = np.zeros((laws.shape[0], 1, *laws.shape[2:]))
+    end[..., int(np.searchsorted(values, 0.0))] = 1.0
+    return values, np.concatenate([laws, end], axis=1)
+
+
+def on_model(values: Floats, confidence: ConfidenceSet, model: RewardMixingMDP, at_end: float) -> Floats:
+    """(M, X, Z) numbers about laws in the shape of ``model.rewards``; those of an added end are ``at_end``."""
+    states, actions = confidence.num_states, confidence.num_actions
+    shaped = values.reshape(values.shape[0], states, actions, -1)
+    out = np.full((*model.rewards.shape[:3], model.num_values), at_end)
+    places = np.searchsorted(model.reward_values, confidence.reward_values)
+    out[:, :states][..., places] = shaped
+    return out[..., 1] if model.num_values == 2 else out
