@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "plain_math",
+    "pictures",
     "studies",
 ]
 html_math_renderer = "mathml"
@@ -24,12 +25,14 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "rewardmix"
+html_show_copyright = False
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
-autodoc_class_signature = "separated"
+autodoc_typehints_description_target = "documented_params"
+napoleon_use_ivar = True
 nitpicky = False
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from docutils import nodes
+from pictures import card
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ class Studies(SphinxDirective):
         for figure in drawn if path.stem == "results" else []:
             words = figure.stem.removeprefix("bench-").replace("-", " ").replace("_", " ")
             where = Path("/") / ".." / figure.relative_to(ROOT)
-            section += nodes.image("", uri=str(where), alt=f"Figure of the study {study}: {words}", classes=["card"])
+            section += card(str(where), f"Figure of the study {study}: {words}")
         return section
 
 
