@@ -32,6 +32,7 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
+autodoc_type_aliases = {"Floats": "Floats", "Counts": "Counts", "ArrayLike": "ArrayLike"}
 napoleon_use_ivar = True
 nitpicky = False
 

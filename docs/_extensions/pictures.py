@@ -14,7 +14,7 @@ class Picture(SphinxDirective):
     """``path`` with ``:alt:`` words for those who do not see it."""
 
     required_arguments = 1
-    option_spec = {"alt": directives.unchanged_required}
+    option_spec = {"alt": directives.unchanged_required}  # noqa: RUF012 - docutils reads it, nobody writes it
 
     def run(self):
         """One box."""
