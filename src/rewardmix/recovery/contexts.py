@@ -31,7 +31,7 @@ SCREENING, POLISHED = 40, 5
 SCREENED = 20_000
 """Bags of which the first climbs see a share, when there are more."""
 
-ENOUGH = 3e-4
+ENOUGH = 1e-3
 """For choosing the number of contexts a climb has converged when E-steps gain less: criteria differ by more."""
 
 FILLS = 10
