@@ -148,12 +148,12 @@ class ConfidenceSet:
 
     def contains(self, model: RewardMixingMDP) -> bool:
         """Whether no interval excludes the model."""
-        return not any(mask.any() for *_, mask in self._checks(model))
+        return not any(mask.any() for *_, mask in self.checks(model))
 
     def violations(self, model: RewardMixingMDP) -> tuple[Violation, ...]:
         """Every interval that the model is outside of."""
         found = []
-        for what, where, value, lower, upper, mask in self._checks(model):
+        for what, where, value, lower, upper, mask in self.checks(model):
             for k in np.flatnonzero(mask):
                 found.append(
                     Violation(
@@ -162,7 +162,7 @@ class ConfidenceSet:
                 )
         return tuple(found)
 
-    def _checks(self, model: RewardMixingMDP) -> Any:
+    def checks(self, model: RewardMixingMDP) -> Any:
         """(what, where, values, lower, upper, outside) for each family of intervals."""
         laws = self._laws_of(model)
         points = np.arange(self.average.size)
