@@ -26,7 +26,8 @@ def parts(s: int, a: int, h: int) -> float:
     return s**0.5 + s * (h * a) ** 0.5 + s * a
 
 
-def figure(rows, path: Path = Path(__file__).with_name("episodes.svg")) -> None:
+def figure(rows) -> None:
+    path = Path(__file__).with_name("episodes.svg")
     import matplotlib
 
     matplotlib.use("svg")

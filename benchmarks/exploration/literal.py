@@ -1,4 +1,4 @@
-"""Algorithm 2 with everything planned after every episode, vectorised in NumPy: the baseline of the throughput table."""
+"""Algorithm 2 with everything planned after every episode, vectorised in NumPy: the baseline of throughput."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(model, episodes: int, seed: int, pair_level: float = 2.0, move_level: fl
     singles, tables = np.zeros((x_, 2)), np.zeros((x_, x_, 2, 2))
     plans, v0 = plan(pairs, moves, s_, a_, h_, pair_level, move_level), 1.0
     for k in range(1, episodes + 1):
-        first, second, third, value = plans
+        first, second, third, _ = plans
         s, m = rng.choice(s_, p=model.initial), rng.choice(model.num_contexts, p=model.weights)
         starts[s] += 1
         slot, picked = 0, []

@@ -78,7 +78,7 @@ def to_the_end(quick):
         for growth in (1.2, 1.5, 2.0):
             spent, found = seconds(
                 lambda m=model, t=stop, g=growth: explore(
-                    m, threshold=t, failure=chosen.FAILURE, confidence=paper(), counts=selected, engine=batched, growth=g
+                    m, threshold=t, failure=0.1, confidence=paper(), counts=selected, growth=g, engine=batched
                 ),
                 3 if s < 10 else 1,
             )

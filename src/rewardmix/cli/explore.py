@@ -92,7 +92,7 @@ def theory(
     separation: Annotated[float, typer.Option(help="delta: the smallest difference of contexts that is not 0.")] = 0.2,
     failure: Annotated[float, typer.Option(help="eta.")] = 0.05,
 ) -> None:
-    """Episodes that the theorems ask for, that the paper's algorithm would use, and that the practical setting needs."""
+    """Episodes that the theorems ask for, that the paper's algorithm would use, that the practical setting needs."""
     from rewardmix import theory as numbers
     from rewardmix._check import as_count, as_number
 
@@ -102,12 +102,13 @@ def theory(
     as_number("--failure", failure, above=0.0, below=1.0)
     stop = numbers.threshold(accuracy, separation, horizon)
     asked = numbers.upper_bound(*sizes, accuracy, separation, failure)
+    used = numbers.fluid_episodes(*sizes, stop, failure)
     rows = [
         ["threshold for V_0 (eps_pe)", f"{stop:.3g}", "(epsilon / H^3) max(delta, epsilon / H^2)"],
         ["lower bound", f"{numbers.lower_bound(*sizes[:2], accuracy):.3g}", "S^2 A^2 / epsilon^2, constant 1"],
         ["what the theorem asks", f"{asked:.3g}", "theorem:upper_bound, constant 1"],
         ["its bound on exploration", f"{numbers.episode_bound(*sizes, stop, failure):.3g}", "until V_0 <= eps_pe"],
-        ["what the paper's algorithm would use", f"{numbers.fluid_episodes(*sizes, stop, failure):.3g}", "fluid, c = 1"],
+        ["what the paper's algorithm would use", f"{used:.3g}", "fluid estimate, c = 1"],
         ["what the practical setting needs", f"{numbers.practical_episodes(*sizes):.3g}", "V_0 <= 0.5, easy worlds"],
     ]
     title = f"Episodes for S = {states}, A = {actions}, H = {horizon}, epsilon = {accuracy:g}, delta = {separation:g}"
