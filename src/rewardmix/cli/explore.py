@@ -25,7 +25,7 @@ def explore(
     confidence: Annotated[str, typer.Option(help="practical, theory or paper.")] = "practical",
     counts: Annotated[str, typer.Option(help="all_pairs, or selected as in the paper.")] = "all_pairs",
     strategy: Annotated[str, typer.Option(help="optimistic, or a baseline: uniformly, first_order.")] = "optimistic",
-    growth: Annotated[float, typer.Option(help="Counts grow by this factor between two plans; 1: never wait.")] = 1.1,
+    growth: Annotated[float, typer.Option(help="Counts grow by this factor between two plans; 1: never wait.")] = 1.05,
     failure: Annotated[float, typer.Option(help="Failure probability of the confidence levels.")] = 0.05,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to save to, and to go on from.")] = None,

@@ -86,7 +86,7 @@ def explore(
     counts: Counting = all_pairs,
     strategy: Strategy = optimistic,
     engine: EngineMaker = compiled,
-    growth: float = 1.1,
+    growth: float = 1.05,
     seed: int = 0,
     keep: bool = True,
     horizon: int | None = None,
