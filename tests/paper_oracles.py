@@ -9,6 +9,7 @@ exact over *all* history-dependent policies, and no policy is ever sampled.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import linprog
@@ -82,7 +83,7 @@ def moves_law(model):
     """nu(s_1) T(s_2 | x_1) ... T(s_H | x_{H-1}) of every trajectory."""
     steps, transition = axes(model), dense_transition(model)
     law = model.initial[steps[0][0]]
-    for (s, a, _), (after, _, _) in zip(steps, steps[1:], strict=False):
+    for (s, a, _), (after, _, _) in pairwise(steps):
         law = law * transition[s, a, after]
     return law
 
