@@ -1,0 +1,93 @@
+"""What a planner answers: a policy, a certified bracket of the optimal value, and how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning.alpha import AlphaVectors, alpha_vectors
+from rewardmix.policy import BeliefPolicy, Controller
+
+
+@dataclass(frozen=True)
+class Round:
+    """One sweep of the planner; also what ``on_update`` receives.
+
+    Attributes:
+        number: 1 for the first.
+        points: most belief points at one step.
+        lower: best certified lower bound so far.
+        upper: best certified upper bound so far.
+        seconds: since planning began.
+    """
+
+    number: int
+    points: int
+    lower: float
+    upper: float
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """upper - lower."""
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True)
+class PlanInfo:
+    """How a plan was found.
+
+    Attributes:
+        converged: whether the gap that was asked for is met.
+        asked: that gap.
+        reason: why planning stopped.
+        rounds: every sweep.
+    """
+
+    converged: bool
+    asked: float
+    reason: str
+    rounds: tuple[Round, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A policy for ``model`` with ``lower <= value of the policy <= optimal value <= upper``.
+
+    Attributes:
+        policy: finite-state controller; its value in any model is exact.
+        lower: certified lower bound, the value of ``policy`` less a bound of the rounding errors.
+        upper: certified upper bound of the value of every policy that may use the whole history.
+        info: whether the gap is met, and how.
+        model: what was planned for.
+    """
+
+    policy: Controller
+    lower: float
+    upper: float
+    info: PlanInfo
+    model: RewardMixingMDP
+
+    @property
+    def gap(self) -> float:
+        """upper - lower."""
+        return self.upper - self.lower
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the policy takes."""
+        return self.policy.nbytes
+
+    @cached_property
+    def belief_policy(self) -> BeliefPolicy:
+        """The same policy in its other form: follow the posterior, play the action of the best vector there.
+
+        Built on first use. It earns at least what the controller earns (in ``model``), up to rounding.
+        """
+        return BeliefPolicy(self.model, self.alpha_vectors)
+
+    @cached_property
+    def alpha_vectors(self) -> AlphaVectors:
+        """The value of every node of ``policy`` in every context."""
+        return alpha_vectors(self.policy, self.model)
