@@ -1,0 +1,11 @@
+"""Logs: episodes that already happened, from files and tables, on one machine or on a cluster."""
+
+from rewardmix.logs.checking import Problem
+from rewardmix.logs.cluster import Cluster
+from rewardmix.logs.crew import Crew, Here, Processes
+from rewardmix.logs.log import Log, Notes
+from rewardmix.logs.reading import read
+from rewardmix.logs.world import World
+from rewardmix.logs.writing import write
+
+__all__ = ["Cluster", "Crew", "Here", "Log", "Notes", "Problem", "Processes", "World", "read", "write"]
