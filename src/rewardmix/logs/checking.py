@@ -121,16 +121,18 @@ def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
             strange = np.flatnonzero(columns.episode != drop)
             columns = columns.part(int(strange[0]) if strange.size else len(columns), len(columns))
             drop = None if strange.size else drop
-        columns = columns if left is None else left + columns
         if not len(columns):
             continue
-        changes = np.flatnonzero(columns.episode[1:] != columns.episode[:-1])
-        cut = int(changes[-1]) + 1 if changes.size else 0
-        if cut:
-            yield columns.part(0, cut)
-        left = columns.part(cut, len(columns))
-    if left is not None and len(left):
-        yield left + _continued(piece, coding, int(left.episode[0])) if piece.tail else left
+        if left is not None and left.episode[-1] == columns.episode[0]:  # the batch begins within an episode
+            changes = np.flatnonzero(left.episode[1:] != left.episode[:-1])
+            cut = int(changes[-1]) + 1 if changes.size else 0
+            columns = left.part(cut, len(left)) + columns
+            left = left.part(0, cut) if cut else None
+        if left is not None:
+            yield left
+        left = columns
+    if left is not None:
+        yield left + _continued(piece, coding, int(left.episode[-1])) if piece.tail else left
 
 
 def episode_ids(piece: Any, coding: Coding) -> NDArray[np.int64]:

@@ -35,22 +35,18 @@ def note(kind: Any, row: Any, many: Any, counts: Any, firsts: Any) -> None:
 
 
 @kernel
-def check_steps(step: Any, begin: Any, end: Any, missing: Any, counts: Any, firsts: Any) -> Any:
-    """Whether the steps of one episode are 0, 1, 2, ..."""
+def check_steps(step: Any, begin: Any, end: Any, missing: Any, counts: Any, firsts: Any) -> None:
+    """Name everything that keeps the steps of one episode from being 0, 1, 2, ..."""
     gaps, gap_at, last = 0, -1, -1
     unsorted = False
-    good = True
     for i in range(begin, end):
         now = step[i]
         if now == missing:
             note(NO_STEP, i, 1, counts, firsts)
-            good = False
             continue
         if now == last + 1:
             last = now
-            continue
-        good = False
-        if now == last:
+        elif now == last:
             note(DUPLICATE_STEPS, i, 1, counts, firsts)
         elif now < last or now < 0:
             note(UNSORTED, i, 1, counts, firsts)
@@ -61,34 +57,50 @@ def check_steps(step: Any, begin: Any, end: Any, missing: Any, counts: Any, firs
             last = now
     if gaps and not unsorted:  # a row that comes too early leaves a gap behind, which is not missing
         note(MISSING_STEPS, gap_at, gaps, counts, firsts)
-    return good
 
 
 @kernel
 def check_rows(
     state: Any, action: Any, reward: Any, following: Any, values: Any, num_states: Any, num_actions: Any, begin: Any,
-    end: Any, counts: Any, firsts: Any, symbols: Any, place: Any,
-) -> Any:
-    """Whether all rows of one episode are inside the world; their symbols go to ``symbols`` from ``place`` on."""
-    good = True
-    follows = following.size > 0
+    end: Any, counts: Any, firsts: Any,
+) -> None:
+    """Name everything about the rows of one episode that is outside the world."""
     for i in range(begin, end):
-        s, a = state[i], action[i]
-        z = outcome_of(reward[i], values)
-        if s < 0 or s >= num_states:
+        if state[i] < 0 or state[i] >= num_states:
             note(UNKNOWN_STATE, i, 1, counts, firsts)
-            good = False
-        if a < 0 or a >= num_actions:
+        if action[i] < 0 or action[i] >= num_actions:
             note(UNKNOWN_ACTION, i, 1, counts, firsts)
-            good = False
-        if z < 0:
+        if outcome_of(reward[i], values) < 0:
             note(UNDECLARED_REWARD if np.isfinite(reward[i]) else BAD_REWARD, i, 1, counts, firsts)
-            good = False
-        if follows and i + 1 < end and following[i] != state[i + 1]:
+        if following.size and i + 1 < end and following[i] != state[i + 1]:
             note(BROKEN_PATH, i, 1, counts, firsts)
-            good = False
+
+
+@kernel
+def take_rows(
+    episode: Any, step: Any, state: Any, action: Any, reward: Any, following: Any, values: Any, num_states: Any,
+    num_actions: Any, begin: Any, symbols: Any, place: Any,
+) -> Any:
+    """Symbols of the episode that begins at row ``begin``: (row after it, whether all is well). The fast path."""
+    rows, this = episode.size, episode[begin]
+    numbered, follows = step.size > 0, following.size > 0
+    lowest, second = values[0], values[1]
+    good = True
+    i = begin
+    while i < rows and episode[i] == this:
+        s, a, r = state[i], action[i], reward[i]
+        z = 1 if r == second else 0
+        if r != lowest and r != second:
+            z = outcome_of(r, values)
+            good &= z >= 0
+        good &= (s >= 0) & (s < num_states) & (a >= 0) & (a < num_actions)
+        if numbered:
+            good &= step[i] == i - begin
+        if follows and i > begin:
+            good &= following[i - 1] == s
         symbols[place + i - begin] = (s * num_actions + a) * values.size + z
-    return good
+        i += 1
+    return i, good
 
 
 @kernel
@@ -105,31 +117,26 @@ def check_episodes(
     place, kept, seen = 0, 0, 0
     begin = 0
     while begin < rows:
-        end = begin + 1
-        while end < rows and episode[end] == episode[begin]:
-            end += 1
-        good = True
+        end, good = take_rows(episode, step, state, action, reward, following, values, num_states, num_actions, begin,
+                              symbols, place)
+        where = following[end - 1] if following.size else missing
+        if not good:
+            if step.size:
+                check_steps(step, begin, end, missing, counts, firsts)
+            check_rows(state, action, reward, following, values, num_states, num_actions, begin, end, counts, firsts)
         if episode[begin] == no_episode:
             note(NO_EPISODE_ID, begin, end - begin, counts, firsts)
             good = False
-        elif step.size:
-            good = check_steps(step, begin, end, missing, counts, firsts)
         if end - begin > horizon:
             note(TOO_LONG, begin, 1, counts, firsts)
             good = False
-        inside = check_rows(state, action, reward, following, values, num_states, num_actions, begin, end, counts,
-                            firsts, symbols, place)
-        where = -1
-        if following.size:
-            where = following[end - 1]
-            if where >= num_states or (where < 0 and where != missing):
-                note(UNKNOWN_STATE, end - 1, 1, counts, firsts)
-                inside = False
-            where = max(where, -1)
+        if where >= num_states or (where < 0 and where != missing):
+            note(UNKNOWN_STATE, end - 1, 1, counts, firsts)
+            good = False
         ids[seen] = episode[begin]
         seen += 1
-        if good and inside:
-            lengths[kept], last[kept] = end - begin, where
+        if good:
+            lengths[kept], last[kept] = end - begin, max(where, -1)
             kept += 1
             place += end - begin
         begin = end
