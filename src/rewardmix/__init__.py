@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rewardmix.evaluation import Evaluation, evaluate
     from rewardmix.io import load, save
     from rewardmix.model import RewardMixingMDP
+    from rewardmix.planning import Comparison, Plan, compare, plan, plan_exact
     from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy, markov, uniform
     from rewardmix.problems import make_env
     from rewardmix.simulation import simulate
@@ -44,6 +45,11 @@ HOME = {
     "simulate": "simulation",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
+    "Plan": "planning",
+    "plan": "planning",
+    "plan_exact": "planning",
+    "Comparison": "planning",
+    "compare": "planning",
     "save": "io",
     "load": "io",
 }
@@ -51,22 +57,27 @@ HOME = {
 
 __all__ = [
     "BeliefPolicy",
+    "Comparison",
     "Controller",
     "Episodes",
     "Evaluation",
     "InputError",
     "MarkovPolicy",
     "MixRewards",
+    "Plan",
     "Policy",
     "PreviousActionReward",
     "RewardMixingMDP",
     "__version__",
     "belief",
+    "compare",
     "environments",
     "evaluate",
     "load",
     "make_env",
     "markov",
+    "plan",
+    "plan_exact",
     "problems",
     "save",
     "simulate",

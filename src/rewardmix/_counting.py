@@ -44,6 +44,21 @@ def add_pair(records: Any, key: Any, cell: Any, multiplier: Any, shift: Any, fre
 
 
 @kernel
+def add_tables(records: Any, keys: Any, tables: Any, multiplier: Any, shift: Any) -> Any:
+    """Add whole outcome tables (P, Z*Z); how many of the keys were new. The caller has made room."""
+    used = 0
+    for p in range(keys.size):
+        slot = slot_of(records, keys[p], multiplier, shift)
+        if records[slot, KEY] == FREE:
+            records[slot, KEY] = keys[p]
+            used += 1
+        for cell in range(tables.shape[1]):
+            records[slot, TABLE + cell] += tables[p, cell]
+            records[slot, SAMPLES] += tables[p, cell]
+    return used
+
+
+@kernel
 def rehash(old: Any, multiplier: Any, shift: Any, out: Any) -> None:
     """Move every record in use to the larger table ``out``."""
     for i in range(old.shape[0]):

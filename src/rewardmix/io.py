@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from rewardmix import stored
 from rewardmix._check import InputError, refuse
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
-from rewardmix.policy import Controller, MarkovPolicy
+from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
+from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
 from rewardmix.stored import Arrays
 
 Packed = tuple[Arrays, dict[str, Any]]
@@ -91,6 +93,56 @@ def _unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
     )
 
 
+def _pack_vectors(vectors: AlphaVectors) -> Packed:
+    arrays: Arrays = {f"values.{t}": values for t, values in enumerate(vectors.values)}
+    arrays |= {f"actions.{t}": actions for t, actions in enumerate(vectors.actions)}
+    return arrays, {"horizon": len(vectors.actions)}
+
+
+def _unpack_vectors(arrays: Arrays, meta: dict[str, Any]) -> AlphaVectors:
+    steps = range(meta["horizon"])
+    return AlphaVectors(tuple(arrays[f"values.{t}"] for t in steps), tuple(arrays[f"actions.{t}"] for t in steps))
+
+
+def _pack_belief_policy(policy: BeliefPolicy) -> Packed:
+    if not isinstance(policy.decide, AlphaVectors):
+        refuse("noun", f"a BeliefPolicy that decides by {type(policy.decide).__name__}", "one that has AlphaVectors")
+    return _joined({"model": _pack_model(policy.model), "vectors": _pack_vectors(policy.decide)})
+
+
+def _unpack_belief_policy(arrays: Arrays, meta: dict[str, Any]) -> BeliefPolicy:
+    return BeliefPolicy(
+        _unpack_model(_part(arrays, "model"), meta["model"]), _unpack_vectors(_part(arrays, "vectors"), meta["vectors"])
+    )
+
+
+def _pack_plan(plan: Plan) -> Packed:
+    arrays, meta = _joined({"model": _pack_model(plan.model), "policy": _pack_controller(plan.policy)})
+    return arrays, {**meta, "lower": plan.lower, "upper": plan.upper, "info": asdict(plan.info)}
+
+
+def _unpack_plan(arrays: Arrays, meta: dict[str, Any]) -> Plan:
+    info = {**meta["info"], "rounds": tuple(Round(**done) for done in meta["info"]["rounds"])}
+    return Plan(
+        policy=_unpack_controller(_part(arrays, "policy"), meta["policy"]),
+        lower=meta["lower"],
+        upper=meta["upper"],
+        info=PlanInfo(**info),
+        model=_unpack_model(_part(arrays, "model"), meta["model"]),
+    )
+
+
+def _joined(parts: dict[str, Packed]) -> Packed:
+    """Several packed nouns as one, the name of each before its arrays."""
+    arrays = {f"{name}/{key}": array for name, (held, _) in parts.items() for key, array in held.items()}
+    return arrays, {name: meta for name, (_, meta) in parts.items()}
+
+
+def _part(arrays: Arrays, name: str) -> Arrays:
+    """The arrays of one of the nouns of ``_joined``."""
+    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+
 def _pack_episodes(episodes: Episodes) -> Packed:
     arrays: Arrays = {name: getattr(episodes, name) for name in (*PARTS, "reward_values")}
     return arrays, {"num_states": episodes.num_states, "num_actions": episodes.num_actions}
@@ -114,6 +166,9 @@ FORMS = {
         MarkovPolicy, lambda policy: ({"table": policy.table}, {}), lambda arrays, meta: MarkovPolicy(arrays["table"])
     ),
     "controller": Form(Controller, _pack_controller, _unpack_controller),
+    "alpha vectors": Form(AlphaVectors, _pack_vectors, _unpack_vectors),
+    "belief policy": Form(BeliefPolicy, _pack_belief_policy, _unpack_belief_policy),
+    "plan": Form(Plan, _pack_plan, _unpack_plan),
     "episodes": Form(Episodes, _pack_episodes, _unpack_episodes),
 }
 """Kind in the file -> its noun and the two ways."""

@@ -241,6 +241,23 @@ class Moments:
 _ARRAYS = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "selected_tables")
 
 
+def packed(moments: Moments) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Moments as arrays and metadata, to be stored."""
+    arrays: dict[str, NDArray[Any]] = {name: getattr(moments, name) for name in (*_ARRAYS, "reward_values")}
+    moves = {f"moves_{name}": getattr(moments.moves, name) for name in ("data", "indices", "indptr")}
+    meta = {name: getattr(moments, name) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    return {**arrays, **moves}, meta
+
+
+def unpacked(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> Moments:
+    """The way back from ``packed``; other entries are ignored."""
+    sizes = {name: int(meta[name]) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    shape = sizes["num_states"] * sizes["num_actions"], sizes["num_states"] + 1
+    moves = csr_array(tuple(arrays[f"moves_{name}"] for name in ("data", "indices", "indptr")), shape=shape)
+    parts = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
+    return Moments(**sizes, **parts, moves=moves)
+
+
 def moves_of(episodes: Episodes) -> csr_array:
     """(X, S + 1): steps from x to each next state; column S where the episode ended before its horizon."""
     shape = episodes.num_states * episodes.num_actions, episodes.num_states + 1
@@ -302,9 +319,14 @@ class PairTable:
         return np.uint64(0x9E3779B97F4A7C15), np.uint64(65 - self.records.shape[0].bit_length())
 
     @property
+    def capacity(self) -> int:
+        """Records that may be in use before the table gets slow."""
+        return 1 << 62 if self.dense else len(self.records) // 2
+
+    @property
     def room(self) -> int:
-        """New records that fit in before the table gets slow."""
-        return len(self.records) if self.dense else len(self.records) // 2 - self.used
+        """New records that still fit in."""
+        return self.capacity - self.used
 
     def make_room(self, needed: int) -> None:
         """Double the table until ``needed`` new records fit in."""
@@ -314,6 +336,14 @@ class PairTable:
             old = self.records
             self.records = _blank(2 * old.shape[0], round(np.sqrt(old.shape[1] - 3)))
             _counting.rehash(old, *self.hashing, self.records)
+
+    def add(self, keys: Counts, tables: Counts) -> None:
+        """Add the outcome tables (P, Z, Z) of distinct keys (P,)."""
+        from rewardmix import _counting
+
+        self.make_room(keys.size)
+        flat = np.ascontiguousarray(tables.reshape(keys.size, tables.shape[1] * tables.shape[2]))
+        self.used += int(_counting.add_tables(self.records, keys, flat, *self.hashing))
 
     def sorted_tables(self) -> tuple[Counts, Counts]:
         """Keys (P,) in increasing order and outcome tables (P, Z, Z) of the pairs seen."""

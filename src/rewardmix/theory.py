@@ -138,8 +138,7 @@ def paper_move_level(
 
 def bonus(level: ArrayLike, counts: ArrayLike) -> Any:
     """min(1, sqrt(iota / n)), 1 where n = 0 (eq:update_q2)."""
-    ratio = np.asarray(level) / np.maximum(counts, np.finfo(float).tiny)
-    return np.minimum(1.0, np.sqrt(np.minimum(ratio, 1.0)))
+    return np.sqrt(level / np.maximum(counts, level))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

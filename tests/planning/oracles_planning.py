@@ -53,8 +53,16 @@ def value_by_paths(policy, model: RewardMixingMDP) -> float:
     )
 
 
-def random_model(rng: np.random.Generator, states: int, actions: int, horizon: int, *, contexts: int = 2,
-                 values: int = 2, corner: float = 0.3) -> RewardMixingMDP:
+def random_model(
+    rng: np.random.Generator,
+    states: int,
+    actions: int,
+    horizon: int,
+    *,
+    contexts: int = 2,
+    values: int = 2,
+    corner: float = 0.3,
+) -> RewardMixingMDP:
     """A tiny model with, now and then, zeros, sure rewards, unreachable states and lopsided weights."""
     transition = rng.dirichlet(np.full(states, 0.7), size=(states, actions))
     sure = rng.random((states, actions)) < corner

@@ -39,7 +39,7 @@ def test_lower_bound_is_what_both_forms_of_the_policy_earn(shape, seed):
 
 
 def test_a_coarse_gap_still_brackets_a_longer_model():
-    model = random_model(np.random.default_rng(3), 2, 2, 7, corner=0.0)
+    model = random_model(np.random.default_rng(3), 2, 2, 5, corner=0.0)
     optimum = best_value(model)
     for gap in (1e-1, 1e-2, 1e-3, 1e-5, 1e-8):
         found = plan(model, gap=gap)
@@ -72,8 +72,14 @@ def test_sparse_and_dense_transitions_give_the_same_plan():
     from scipy.sparse import csr_array
 
     model = random_model(np.random.default_rng(8), 12, 2, 4)
-    sparse = RewardMixingMDP(csr_array(model.transition_rows), model.initial, model.weights, model.rewards, 4,
-                             reward_values=model.reward_values)
+    sparse = RewardMixingMDP(
+        csr_array(model.transition_rows),
+        model.initial,
+        model.weights,
+        model.rewards,
+        4,
+        reward_values=model.reward_values,
+    )
     a, b = plan(model, gap=1e-4), plan(sparse, gap=1e-4)
     assert a.lower == pytest.approx(b.lower, abs=1e-12)
     assert a.upper == pytest.approx(b.upper, abs=1e-12)

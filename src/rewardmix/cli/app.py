@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe
+from rewardmix.cli import describe, export, plan
 
 app = typer.Typer(
     name="rewardmix",
@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 app.command("envs")(describe.envs)
 app.command("describe")(describe.describe)
+app.command("plan")(plan.plan)
+app.command("export")(export.export)
 
 
 def _version(asked: bool) -> None:

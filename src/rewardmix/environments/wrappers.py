@@ -8,17 +8,18 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix._check import Floats, as_count, as_floats, check_probabilities, check_unit_interval, refuse
-from rewardmix.environments.playing import sizes_of
+from rewardmix.environments.playing import reward_values_of, sizes_of
 from rewardmix.environments.single import checked_context, draw
 
 RewardFunction = Callable[[int, int, int, float], float] | ArrayLike
 """(state, action, next state, original reward) -> reward; or (S, A) probabilities of the larger reward value."""
 
 
-class MixRewards(gymnasium.Wrapper[int, int, int, int]):
+class MixRewards(gymnasium.Wrapper[int, int, int, int], RecordConstructorArgs):
     """Draw one of several reward functions at the start of each episode and keep it hidden until the end.
 
     Args:
@@ -38,7 +39,10 @@ class MixRewards(gymnasium.Wrapper[int, int, int, int]):
         reward_values: ArrayLike = (0.0, 1.0),
         horizon: int | None = None,
     ) -> None:
-        super().__init__(env)
+        RecordConstructorArgs.__init__(
+            self, reward_functions=reward_functions, weights=weights, reward_values=reward_values, horizon=horizon
+        )
+        gymnasium.Wrapper.__init__(self, env)
         sizes = sizes_of(env)
         count = len(reward_functions)
         if count < 2:
@@ -80,14 +84,18 @@ class MixRewards(gymnasium.Wrapper[int, int, int, int]):
         return state, reward, bool(terminated) or self._steps == self._limit, truncated, info
 
 
-class PreviousActionReward(gymnasium.Wrapper[Any, int, int, int]):
+class PreviousActionReward(gymnasium.Wrapper[Any, int, int, int], RecordConstructorArgs):
     """Observation for recurrent agents: one-hot state, one-hot previous action (zeros at first), previous reward."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        super().__init__(env)
+        RecordConstructorArgs.__init__(self)
+        gymnasium.Wrapper.__init__(self, env)
         self._num_states, self._num_actions = sizes_of(env)
-        size = self._num_states + self._num_actions + 1
-        self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        values = reward_values_of(env)
+        lowest, highest = (-np.inf, np.inf) if values is None else (min(values[0], 0.0), max(values[-1], 1.0))
+        size = self._num_states + self._num_actions
+        low, high = np.append(np.zeros(size), lowest), np.append(np.ones(size), highest)
+        self.observation_space = spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""

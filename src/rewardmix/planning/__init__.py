@@ -1,7 +1,28 @@
 """Planning in a known model: the best policy that may use the whole history, with a certified gap."""
 
 from rewardmix.planning.alpha import AlphaVectors
+from rewardmix.planning.baselines import Baseline, plan_greedy, plan_markov, plan_qmdp, plan_told, plan_uniform
+from rewardmix.planning.comparison import Comparison, Standing, compare, compare_plan
+from rewardmix.planning.exact import ExactPlan, plan_exact
 from rewardmix.planning.planner import plan
 from rewardmix.planning.result import Plan, PlanInfo, Round
 
-__all__ = ["AlphaVectors", "Plan", "PlanInfo", "Round", "plan"]
+__all__ = [
+    "AlphaVectors",
+    "Baseline",
+    "Comparison",
+    "ExactPlan",
+    "Plan",
+    "PlanInfo",
+    "Round",
+    "Standing",
+    "compare",
+    "compare_plan",
+    "plan",
+    "plan_exact",
+    "plan_greedy",
+    "plan_markov",
+    "plan_qmdp",
+    "plan_told",
+    "plan_uniform",
+]

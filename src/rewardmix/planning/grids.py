@@ -32,14 +32,14 @@ def log_ratios(first: Floats, second: Floats) -> Floats:
 
 
 class Reach:
-    """The interval, and where they are few the points, that the log-odds of ``one`` to ``other`` take at each step.
+    """The interval, and where they are few the points, that the log-odds take at each step from two weights.
 
     Without ``follow`` the ratios are only bounds, and points are not kept.
     """
 
-    def __init__(self, one: float, other: float, ratios: Floats, horizon: int, *, follow: bool = True) -> None:
-        start = math.log(one) - math.log(other)
-        self.start = one / (one + other)
+    def __init__(self, weights: Floats, ratios: Floats, horizon: int, *, follow: bool = True) -> None:
+        start = math.log(weights[0]) - math.log(weights[1])
+        self.start = float(weights[0] / weights.sum())
         self.intervals = [(start, start)]
         points: Floats | None = np.array([start]) if follow else None
         self.points: list[Floats | None] = [points]

@@ -10,7 +10,9 @@ from rewardmix._kernels import kernel
 
 
 @kernel
-def cut(along: float, across: float, low: float, high: float, near: float, far: float, up: float, cross: float) -> float:
+def cut(
+    along: float, across: float, low: float, high: float, near: float, far: float, up: float, cross: float
+) -> float:
     """Interpolation in a trapezoid cut from its near low corner to its far high corner.
 
     Args:
@@ -34,8 +36,18 @@ def cut(along: float, across: float, low: float, high: float, near: float, far: 
 
 @kernel
 def spread_outcome(
-    law: Any, ahead: Any, grid: Any, rays: Any, next_grid: Any, next_rays: Any, inverse_width: Any, inverse_ray: Any,
-    high: Any, earned: Any, jump: Any, z: int,
+    law: Any,
+    ahead: Any,
+    grid: Any,
+    rays: Any,
+    next_grid: Any,
+    next_rays: Any,
+    inverse_width: Any,
+    inverse_ray: Any,
+    high: Any,
+    earned: Any,
+    jump: Any,
+    z: int,
 ) -> None:
     """Add the continuation after outcome z of one state-action to ``high`` (N,) and ``earned`` (3, N)."""
     q0, q1, q2 = law[0], law[1], law[2]
@@ -138,8 +150,20 @@ def backup_three(
             for m in range(3):
                 earned[m, :] = means[r, m]
             for z in range(num_values):
-                spread_outcome(laws[r, z], ahead[r], grid, rays, next_grid, next_rays, inverse_width, inverse_ray,
-                               high, earned, jump, z)
+                spread_outcome(
+                    laws[r, z],
+                    ahead[r],
+                    grid,
+                    rays,
+                    next_grid,
+                    next_rays,
+                    inverse_width,
+                    inverse_ray,
+                    high,
+                    earned,
+                    jump,
+                    z,
+                )
             for k in range(num_points):
                 g, ray = grid[k % grid.size], rays[k // grid.size]
                 value[s, 0, k] = max(value[s, 0, k], high[k])

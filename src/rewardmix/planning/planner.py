@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.refinement import refine, request
+from rewardmix.planning.many import point_sweeper
+from rewardmix.planning.refinement import Sweeper, refine, request
 from rewardmix.planning.result import Plan, Round
 from rewardmix.planning.sweeps import GridSweeper
 from rewardmix.planning.three import Triangle
@@ -28,6 +29,13 @@ def plan(
         on_update: called after every sweep with a ``Round``.
     """
     wanted = request(gap, time_limit, on_update)
-    geometry = Segment(model) if model.num_contexts == 2 else Triangle(model)
-    policy, lower, upper, info = refine(GridSweeper(model, geometry), wanted)
+    policy, lower, upper, info = refine(_sweeper(model), wanted)
     return Plan(policy, lower, upper, info, model)
+
+
+def _sweeper(model: RewardMixingMDP) -> Sweeper:
+    """Grids for two and three contexts; points for more, or where few beliefs can be reached."""
+    if model.num_contexts == 2:
+        return GridSweeper(model, Segment(model))
+    points = point_sweeper(model)
+    return points if points.complete or model.num_contexts > 3 else GridSweeper(model, Triangle(model))

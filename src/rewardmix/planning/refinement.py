@@ -18,7 +18,7 @@ from rewardmix.policy import Controller
 
 SAFETY = 1.06
 """What the predicted resolution is multiplied by."""
-LEAP = 8.0
+LEAP = 12.0
 """Most by which one refinement multiplies the resolution."""
 
 
@@ -31,6 +31,7 @@ class Sweep:
         upper: certified.
         points: most belief points at one step.
         exact: no interpolation took place, so a finer grid gives nothing.
+        floor: the part of the gap that rounding takes; no grid gets below it.
         policy: makes the controller (built only for the sweep that is returned).
     """
 
@@ -38,6 +39,7 @@ class Sweep:
     upper: float
     points: int
     exact: bool
+    floor: float
     policy: Callable[[], Controller]
 
 
@@ -82,8 +84,11 @@ def request(gap: object, time_limit: object, on_update: Callable[[Round], None] 
 def check_memory(needed: float) -> None:
     """Refuse a model for which even the smallest pass does not fit."""
     if needed > memory():
-        refuse("model", f"a size that needs about {needed / 2**30:.1f} GiB to plan for",
-               f"one that fits into {memory() / 2**30:.1f} GiB")
+        refuse(
+            "model",
+            f"a size that needs about {needed / 2**30:.1f} GiB to plan for",
+            f"one that fits into {memory() / 2**30:.1f} GiB",
+        )
 
 
 def memory() -> float:
@@ -140,13 +145,13 @@ def next_resolution(history: list[tuple[int, float, float]], gap: float, seconds
         growth: the cost of a pass grows as resolution ** growth.
     """
     resolution, found, spent = history[-1]
-    power, leap = 2.0, LEAP / 2
+    power, leap = 2.0, 4.0
     if len(history) > 1:
         before = history[-2]
         power = math.log(before[1] / found) / math.log(resolution / before[0]) if before[1] > found > 0 else 1.0
-        power, leap = min(max(power, 1.0), 2.2), LEAP
-    factor = SAFETY * math.pow(max(found / gap, 1.0), 1.0 / power)
-    factor = min(max(factor, 1.25), leap ** (1.0 / growth), _allowed(seconds / max(spent, 1e-9), growth))
+        power, leap = min(max(power, 1.5), 2.2), LEAP
+    factor: float = SAFETY * math.pow(max(found / gap, 1.0), 1.0 / power)
+    factor = min(max(factor, 1.25), math.pow(leap, 1.0 / growth), _allowed(seconds / max(spent, 1e-9), growth))
     return math.ceil(resolution * factor)
 
 
@@ -156,7 +161,7 @@ def _allowed(passes: float, growth: int) -> float:
 
 
 def _stop(sweeper: Sweeper, now: Sweep, late: bool, resolution: int) -> str:
-    if now.exact:
+    if now.exact or now.upper - now.lower <= 2 * now.floor:
         return "rounding"
     if late:
         return "time limit"

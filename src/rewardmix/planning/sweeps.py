@@ -11,9 +11,11 @@ at every belief of the range: fine sweeps then touch few actions. No optimal act
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rewardmix._check import Floats, Ints
 from rewardmix.model import RewardMixingMDP
@@ -28,6 +30,33 @@ BLOCK_ROWS = 96
 """At least so many rows a block: the product is slow on fewer."""
 
 Axes = tuple[Floats, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some states with their rows (the state-actions in play), and the tables to fill for them.
+
+    Attributes:
+        laws: (R, Z, M) law of the outcome in each context.
+        means: (R, M) expected reward in each context.
+        starts: (n + 1,) first row of each state.
+        labels: (R,) action of each row.
+        ahead: (R, 1 + M, L) expected next values at the next grid.
+        value: (n, 1 + M, N) to fill.
+        best: (n, N) action, to fill.
+        moves: (n, N, Z) next node, to fill.
+        keep: (R,) whether the row may be optimal somewhere, to fill.
+    """
+
+    laws: Floats
+    means: Floats
+    starts: Ints
+    labels: Ints
+    ahead: Floats
+    value: Floats
+    best: Ints
+    moves: Ints
+    keep: NDArray[np.bool_]
 
 
 class Geometry(Protocol):
@@ -49,9 +78,8 @@ class Geometry(Protocol):
     def points(self, resolution: int) -> int:
         """Most points that a grid has."""
 
-    def backup(self, rows: tuple[Any, ...], ahead: Floats, now: Axes, later: Axes, slack: float,
-               out: tuple[Any, ...]) -> None:
-        """Fill value, best, moves and keep for a block of states."""
+    def backup(self, block: Block, now: Axes, later: Axes, slack: float) -> None:
+        """Fill value, best, moves and keep of a block of states."""
 
 
 class GridSweeper:
@@ -90,8 +118,14 @@ class GridSweeper:
             successors.append(moves)
         lower = float(model.initial @ (later[:, 1:, 0] @ model.weights))
         upper = max(float(model.initial @ later[:, 0, 0]) * float(model.weights.sum()), lower)
-        return Sweep(lower - self.margin, upper + self.margin, max(sizes[:-1]), self.geometry.exact(resolution),
-                     lambda: compact(actions[::-1], successors[::-1], np.zeros(num_states, dtype=np.int64), model))
+        return Sweep(
+            lower - self.margin,
+            upper + self.margin,
+            max(sizes[:-1]),
+            self.geometry.exact(resolution),
+            2 * self.margin,
+            lambda: compact(actions[::-1], successors[::-1], np.zeros(num_states, dtype=np.int64), model),
+        )
 
     def _step(self, t: int, later: Floats, now_axes: Axes, later_axes: Axes, best: Ints, moves: Ints) -> Floats:
         """The values at step t; fills ``best`` and ``moves``, and drops rows that cannot be optimal."""
@@ -102,10 +136,18 @@ class GridSweeper:
         keep = np.empty(index.size, dtype=np.bool_)
         for low, high in blocks(starts, 8 * flat.shape[1]):
             part = slice(starts[low], starts[high])
-            ahead = self.expect(index[part], flat).reshape(-1, *later.shape[1:])
-            rows = self.laws[index[part]], self.means[index[part]], starts[low : high + 1] - starts[low], labels[part]
-            out = value[low:high], best[low:high], moves[low:high], keep[part]
-            self.geometry.backup(rows, ahead, now_axes, later_axes, 2 * self.margin, out)
+            block = Block(
+                laws=self.laws[index[part]],
+                means=self.means[index[part]],
+                starts=starts[low : high + 1] - starts[low],
+                labels=labels[part],
+                ahead=self.expect(index[part], flat).reshape(-1, *later.shape[1:]),
+                value=value[low:high],
+                best=best[low:high],
+                moves=moves[low:high],
+                keep=keep[part],
+            )
+            self.geometry.backup(block, now_axes, later_axes, 2 * self.margin)
         self.keep[t].flat[index] = keep
         return value
 
@@ -121,7 +163,7 @@ def pass_bytes(model: RewardMixingMDP, points: int) -> float:
     return tables + values + block + model.horizon * rows + 8 * rows * model.num_contexts * (model.num_values + 1)
 
 
-def rows_in_play(keep: np.ndarray) -> tuple[Ints, Ints]:
+def rows_in_play(keep: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """The state-actions where ``keep`` (S, A) holds, increasing, and the first row of each state (S + 1,)."""
     starts = np.zeros(keep.shape[0] + 1, dtype=np.int64)
     np.cumsum(keep.sum(axis=1), out=starts[1:])

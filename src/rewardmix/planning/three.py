@@ -10,14 +10,11 @@ g is; and along a ray, g moves monotonically. So the cell of a posterior is foun
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from rewardmix._check import Floats
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.grids import Reach, inverse_widths, log_ratios
-from rewardmix.planning.sweeps import Axes
+from rewardmix.planning.sweeps import Axes, Block
 
 
 class Triangle:
@@ -30,10 +27,12 @@ class Triangle:
     def __init__(self, model: RewardMixingMDP) -> None:
         self.horizon = model.horizon
         zero, one, two = (law.ravel() for law in model.laws)
-        weights = model.weights.tolist()
+        weights = model.weights
         apart = np.concatenate([log_ratios(zero, one), log_ratios(zero, two)])
-        self.apex = Reach(weights[0], weights[1] + weights[2], np.unique(apart), model.horizon, follow=False)
-        self.base = Reach(weights[1], weights[2], log_ratios(one, two), model.horizon)
+        self.apex = Reach(
+            np.array([weights[0], weights[1] + weights[2]]), np.unique(apart), model.horizon, follow=False
+        )
+        self.base = Reach(weights[1:], log_ratios(one, two), model.horizon)
 
     def axes(self, step: int, resolution: int) -> Axes:
         """Values of g and of r."""
@@ -49,9 +48,12 @@ class Triangle:
         """Points of a full grid."""
         return (resolution + 2) ** 2
 
-    def backup(self, rows: tuple[Any, ...], ahead: Floats, now: Axes, later: Axes, slack: float,
-               out: tuple[Any, ...]) -> None:
+    def backup(self, block: Block, now: Axes, later: Axes, slack: float) -> None:
         """One backward step for a block of states."""
         from rewardmix.planning.kernels_three import backup_three
 
-        backup_three(*rows, ahead, *now, *later, inverse_widths(later[0]), inverse_widths(later[1]), slack, *out)
+        backup_three(
+            block.laws, block.means, block.starts, block.labels, block.ahead,
+            now[0], now[1], later[0], later[1], inverse_widths(later[0]), inverse_widths(later[1]), slack,
+            block.value, block.best, block.moves, block.keep,
+        )  # fmt: skip

@@ -34,8 +34,8 @@ def random(
         contexts: M.
         weights: (M,), uniform if left out.
         separation: if given, half the distance of two neighbouring contexts at every state-action: with two
-            contexts |p_1 - p_2| / 2 = separation everywhere (Delta of the paper), with random signs. With more
-            contexts, or more reward values, total variation takes the place of |p_1 - p_2|.
+            contexts ``|p_1 - p_2| / 2 = separation`` everywhere (Delta of the paper), with random signs. With more
+            contexts, or more reward values, total variation takes the place of ``|p_1 - p_2|``.
         successors: if given, each state-action leads to this many states, and the transition is sparse.
         reward_values: (Z,).
     """

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix import theory
 from rewardmix._check import Floats, as_number, refuse
 from rewardmix.model import RewardMixingMDP
 
@@ -103,8 +104,10 @@ class ConfidenceSet:
     never_moved: NDArray[np.int64]
 
     def __repr__(self) -> str:
-        return (f"ConfidenceSet(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
-                f"pairs={self.first.size}, failure={self.failure:g})")
+        return (
+            f"ConfidenceSet(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
+            f"pairs={self.first.size}, failure={self.failure:g})"
+        )
 
     @property
     def num_points(self) -> int:
@@ -154,8 +157,11 @@ class ConfidenceSet:
         found = []
         for what, where, value, lower, upper, mask in self._checks(model):
             for k in np.flatnonzero(mask):
-                found.append(Violation(what, tuple(int(part[k]) for part in where), float(value[k]),
-                                       float(lower[k]), float(upper[k])))
+                found.append(
+                    Violation(
+                        what, tuple(int(part[k]) for part in where), float(value[k]), float(lower[k]), float(upper[k])
+                    )
+                )
         return tuple(found)
 
     def _checks(self, model: RewardMixingMDP) -> Any:
@@ -169,8 +175,14 @@ class ConfidenceSet:
         yield "average", (points,), average, low, high, known & _outside(average, low, high)
         centred = coordinates - average
         covariance = np.einsum("m,mq,mq->q", model.weights, centred[:, self.first], centred[:, self.second])
-        yield ("covariance", (self.first, self.second), covariance, self.lower, self.upper,
-               _outside(covariance, self.lower, self.upper))
+        yield (
+            "covariance",
+            (self.first, self.second),
+            covariance,
+            self.lower,
+            self.upper,
+            _outside(covariance, self.lower, self.upper),
+        )
         size = int(self.initial.size)
         off = np.asarray(abs(_padded_rows(model, size) - self.transition).sum(axis=1)).ravel()
         rows = np.arange(self.num_points)
@@ -185,8 +197,11 @@ class ConfidenceSet:
         states = {self.num_states, int(self.initial.size)}
         world = model.num_actions, model.horizon
         if model.num_states not in states or world != (self.num_actions, self.horizon):
-            refuse("model", f"{model.num_states} states, {world[0]} actions, horizon {world[1]}",
-                   f"{sorted(states)} states, {self.num_actions} actions, horizon {self.horizon}, as in the set")
+            refuse(
+                "model",
+                f"{model.num_states} states, {world[0]} actions, horizon {world[1]}",
+                f"{sorted(states)} states, {self.num_actions} actions, horizon {self.horizon}, as in the set",
+            )
         places = np.searchsorted(model.reward_values, self.reward_values)
         places = np.minimum(places, model.num_values - 1)
         if not np.allclose(model.reward_values[places], self.reward_values):
@@ -195,9 +210,8 @@ class ConfidenceSet:
 
 
 def hoeffding(counts: Any, deviation: Any, events: int, failure: float) -> Any:
-    """Half-width that holds for all ``events`` and all counts at once, n(n+1) being the union over counts."""
-    n = np.maximum(counts, 1.0)
-    return np.where(counts > 0, np.sqrt(np.log(2.0 * events * n * (n + 1.0) / failure) / (2.0 * n)), np.inf)
+    """Half-width that holds for all ``events`` and all counts at once (``theory.hoeffding_radius``)."""
+    return theory.hoeffding_radius(counts, failure / events)
 
 
 def normal(deviations: float = 3.0) -> Radius:
@@ -225,18 +239,26 @@ def confidence_set(
     """
     if moments.episodes == 0:
         refuse("moments", "no episodes", "at least one: nothing can be recovered from nothing")
-    share = as_number("failure", failure, above=0.0, below=1.0) / 4.0
-    tolerance = as_number("accuracy", accuracy, above=0.0) / moments.horizon**2
-    visits = moments.outcomes.sum(axis=1)
-    average = np.where(visits > 0, moments.outcomes.T / np.maximum(visits, 1), np.nan).T
+    share = theory.share(as_number("failure", failure, above=0.0, below=1.0))
+    tolerance = theory.tolerance(as_number("accuracy", accuracy, above=0.0), moments.horizon)
+    visits, average = moments.samples, moments.frequencies
     sd = _deviations(average, visits)
-    spread_of_average = radius(visits[:, None], sd, average.size, share)
+    events = average.shape[0] * (1 if moments.num_values == 2 else moments.num_values)
+    spread_of_average = radius(visits[:, None], sd, events, share)
     pairs = _covariances(moments, average, spread_of_average, sd, radius, share, tolerance)
     keep = slice(1, None) if moments.reward_values.size == 2 else slice(None)
     return ConfidenceSet(
-        moments.num_states, moments.num_actions, moments.horizon, moments.reward_values,
-        average[:, keep].ravel(), np.broadcast_to(spread_of_average, average.shape)[:, keep].ravel(),
-        *pairs, *_dynamics(moments, share), tolerance, failure, np.flatnonzero(visits == 0),
+        moments.num_states,
+        moments.num_actions,
+        moments.horizon,
+        moments.reward_values,
+        average[:, keep].ravel(),
+        np.broadcast_to(spread_of_average, average.shape)[:, keep].ravel(),
+        *pairs,
+        *_dynamics(moments, share),
+        tolerance,
+        failure,
+        np.flatnonzero(visits == 0),
     )
 
 
@@ -253,10 +275,25 @@ def exact(model: RewardMixingMDP, *, accuracy: float = 0.1) -> ConfidenceSet:
     covariance = ((centred.T * model.weights) @ centred)[first, second]
     none = np.zeros(first.size)
     return ConfidenceSet(
-        model.num_states, model.num_actions, model.horizon, model.reward_values, average, np.zeros(size),
-        first, second, covariance, none, none, np.full(first.size, np.inf), model.initial, 0.0,
-        csr_array(model.transition_rows), np.zeros(model.num_states * model.num_actions),
-        accuracy / model.horizon**2, 0.0, np.zeros(0, np.int64),
+        model.num_states,
+        model.num_actions,
+        model.horizon,
+        model.reward_values,
+        average,
+        np.zeros(size),
+        first,
+        second,
+        covariance,
+        none,
+        none,
+        np.full(first.size, np.inf),
+        model.initial,
+        0.0,
+        csr_array(model.transition_rows),
+        np.zeros(model.num_states * model.num_actions),
+        accuracy / model.horizon**2,
+        0.0,
+        np.zeros(0, np.int64),
     )
 
 
@@ -265,14 +302,13 @@ def _covariances(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats, Floats, Floats]:
     """(first, second, centre, radius, deviation, counts) of every pair of coordinates that was seen."""
     points, values = average.shape
-    x, y = np.divmod(moments.pair_keys, points)
+    x, y = moments.pairs
     tables = moments.pair_tables.astype(np.float64)
     tables[x == y] = (tables[x == y] + tables[x == y].transpose(0, 2, 1)) / 2.0
-    n = tables.sum(axis=(1, 2))
-    keep = n > 0
-    x, y, tables, n = x[keep], y[keep], tables[keep], n[keep]
+    n = moments.pair_samples.astype(np.float64)
     kept = range(1, 2) if values == 2 else range(values)
     delta = np.broadcast_to(delta, average.shape)
+    events = points * (points + 1) // 2 * len(kept) ** 2
     parts = []
     for z in kept:
         for other in kept:
@@ -281,9 +317,14 @@ def _covariances(
             table = tables[chosen] / count[:, None, None]
             off_i = table[:, z].sum(axis=1) - average[i, z]
             off_j = table[:, :, other].sum(axis=1) - average[j, other]
-            centre = table[:, z, other] - average[i, z] * average[j, other] - average[i, z] * off_j - average[j, other] * off_i
+            centre = (
+                table[:, z, other]
+                - average[i, z] * average[j, other]
+                - average[i, z] * off_j
+                - average[j, other] * off_i
+            )
             one = sd[i, z] * sd[j, other]
-            half = radius(count, one, max(n.size * len(kept) ** 2, 1), share) + tolerance**2
+            half = radius(count, one, events, share) + tolerance**2
             half = half + delta[i, z] * np.abs(off_j) + delta[j, other] * np.abs(off_i) + delta[i, z] * delta[j, other]
             width = len(kept)
             place = (z, other) if width > 1 else (0, 0)
@@ -297,26 +338,18 @@ def _deviations(average: Floats, visits: NDArray[Any]) -> Floats:
     """(X, Z) standard deviation of one indicator, from the average pulled half a count towards the middle."""
     n = visits[:, None]
     smooth = (np.nan_to_num(average, nan=0.5) * n + 0.5) / (n + 1.0)
-    return np.sqrt(smooth * (1.0 - smooth))
+    return np.asarray(np.sqrt(smooth * (1.0 - smooth)))
 
 
 def _dynamics(moments: Moments, share: float) -> tuple[Floats, float, Any, Floats]:
     """(initial, its radius, transition, its radii): L1 balls, 2^S events for the S coordinates."""
-    rows, visited = moments.transition_estimate()
+    rows, _ = moments.transition_estimate()
     size = rows.shape[1]
     visits = np.zeros(rows.shape[0])
     visits[: moments.visits.size] = moments.visits
-    events = max(moments.num_states * moments.num_actions, 1)
-    radius = np.where(visited, l1_radius(visits, size, events, share), 2.0)
-    radius[moments.visits.size:] = 0.0  # the end stays the end, by definition
-    return moments.initial_estimate(), float(l1_radius(moments.episodes, size, 1, share)), rows, radius
-
-
-def l1_radius(counts: Any, size: int, events: int, failure: float) -> Any:
-    """L1 distance of an empirical law over ``size`` outcomes: Hoeffding for each of the 2^size sets, all counts at once."""
-    n = np.maximum(counts, 1.0)
-    bound = np.sqrt(2.0 * (size * np.log(2.0) + np.log(events * n * (n + 1.0) / failure)) / n)
-    return np.where(np.asarray(counts) > 0, np.minimum(bound, 2.0), 2.0)
+    radius = theory.weissman_radius(visits, size, share / moments.num_state_actions)
+    radius[moments.visits.size :] = 0.0  # the end stays the end, by definition
+    return moments.initial_estimate(), float(theory.weissman_radius(moments.episodes, size, share)), rows, radius
 
 
 def _outside(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
@@ -331,6 +364,8 @@ def _padded_rows(model: RewardMixingMDP, size: int) -> Any:
     if size == model.num_states:
         return rows
     rows = csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], size))
-    end = csr_array((np.ones(model.num_actions), (np.arange(model.num_actions), np.full(model.num_actions, size - 1))),
-                    shape=(model.num_actions, size))
+    end = csr_array(
+        (np.ones(model.num_actions), (np.arange(model.num_actions), np.full(model.num_actions, size - 1))),
+        shape=(model.num_actions, size),
+    )
     return csr_array(vstack([rows, end]))

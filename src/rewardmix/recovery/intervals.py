@@ -32,8 +32,9 @@ NORMAL_95 = 1.959963984540054
 """Half-width of a 95 % interval in standard errors."""
 
 
-def standard_errors(bags: Patterns, mixture: Mixture, seen: Statistics, average: Floats, prior: float,
-                    *, free_weights: bool) -> tuple[Floats, Floats]:
+def standard_errors(
+    bags: Patterns, mixture: Mixture, seen: Statistics, average: Floats, prior: float, *, free_weights: bool
+) -> tuple[Floats, Floats]:
     """(M, X, Z) errors of the laws and (M,) of the weights (0 where they are known)."""
     contexts, points, values = mixture.laws.shape
     if contexts * points * (values - 1) > LARGEST:
@@ -77,7 +78,7 @@ def _tangent(contexts: int, points: int, values: int, free_weights: bool) -> Flo
     weights = _zero_sum(contexts) if free_weights else np.zeros((contexts, 0))
     out = np.zeros((blocks.shape[0] + contexts, blocks.shape[1] + weights.shape[1]))
     out[: blocks.shape[0], : blocks.shape[1]] = blocks
-    out[blocks.shape[0]:, blocks.shape[1]:] = weights
+    out[blocks.shape[0] :, blocks.shape[1] :] = weights
     return out
 
 

@@ -1,7 +1,7 @@
 """The order of contexts, which the data do not know and people need.
 
-At the state-action where expected rewards differ most between contexts, the context with the higher one comes first. Weights that
-were given keep their places: only contexts of equal given weight are ordered.
+At the state-action where expected rewards differ most between contexts, the context with the higher one comes first.
+Weights that were given keep their places: only contexts of equal given weight are ordered.
 """
 
 from __future__ import annotations

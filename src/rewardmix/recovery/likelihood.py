@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from rewardmix.recovery.patterns import Patterns
 
 FLOOR = 1e-12
 """No probability in the E-step is smaller, so that one impossible reward cannot make the likelihood -inf."""
+
+LOG_RESCALED = 230.25850929940458
+"""log(1e100), what rescaling a product takes off."""
 
 LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
@@ -60,8 +64,12 @@ class Statistics:
     bags: float
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(self.weights + other.weights, self.outcomes + other.outcomes,
-                          self.loglik + other.loglik, self.bags + other.bags)
+        return Statistics(
+            self.weights + other.weights,
+            self.outcomes + other.outcomes,
+            self.loglik + other.loglik,
+            self.bags + other.bags,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +95,15 @@ class Fit:
 
 def statistics(bags: Patterns, mixture: Mixture) -> Statistics:
     """The E-step: expected counts in each context, and the log-likelihood."""
-    table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(mixture.num_contexts, -1).T)
-    outcomes, weights = np.zeros_like(table), np.zeros(mixture.num_contexts)
-    expect = _expect_two if mixture.num_contexts == 2 else _expect
-    loglik = expect(bags.symbols, bags.offsets, bags.counts, table, mixture.weights, outcomes, weights)
-    if mixture.num_contexts == 2:  # its kernel fills the first context; the other has the rest
-        outcomes[:, 1] = bags.occurrences.ravel() - outcomes[:, 0]
-        np.maximum(outcomes, 0.0, out=outcomes)
-        weights[1] = bags.total - weights[0]
-    return Statistics(weights, np.ascontiguousarray(outcomes.T).reshape(mixture.laws.shape), float(loglik), bags.total)
+    contexts = mixture.num_contexts
+    width = 1 << max(contexts - 1, 1).bit_length()
+    table, prior = np.full((mixture.laws[0].size, width), FLOOR), np.zeros(width)
+    table[:, :contexts] = np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T
+    prior[:contexts] = mixture.weights
+    outcomes, weights = np.zeros_like(table), np.zeros(width)
+    loglik = _expect_kernel(width)(bags.symbols, bags.offsets, bags.counts, table, prior, outcomes, weights)
+    shaped = np.ascontiguousarray(outcomes[:, :contexts].T).reshape(mixture.laws.shape)
+    return Statistics(weights[:contexts], shaped, float(loglik), bags.total)
 
 
 def update(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
@@ -174,60 +182,51 @@ def _extrapolate(zero: Mixture, one: Mixture, two: Mixture) -> Mixture:
     point = np.concatenate([zero.weights, zero.laws.ravel()]) - 2 * length * step + length**2 * bend
     least = 0.05 * np.concatenate([two.weights, two.laws.ravel()])
     point = np.maximum(point, least)
-    weights, laws = point[: zero.weights.size], point[zero.weights.size:].reshape(zero.laws.shape)
+    weights, laws = point[: zero.weights.size], point[zero.weights.size :].reshape(zero.laws.shape)
     return Mixture(weights / weights.sum(), laws / laws.sum(axis=2, keepdims=True))
 
 
-@kernel
-def _expect_two(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, outcomes: Any, sums: Any) -> Any:
-    """E-step for two contexts: ``outcomes`` (N, 2) and ``sums`` (2,) are filled for the first only.
+@cache
+def _expect_kernel(width: int) -> Any:
+    """The E-step for ``width`` contexts: a constant width lets the compiler keep them in vector registers.
 
-    Products, not sums of logarithms: rescaled when they get small, one logarithm a bag.
+    Fewer contexts are padded with weight 0. Products, not sums of logarithms: rescaled when they get small (no step
+    makes them smaller than by FLOOR, so looking at every eighth step is enough), one logarithm a bag.
     """
-    loglik = 0.0
-    for bag in range(counts.size):
-        low, high = offsets[bag], offsets[bag + 1]
-        one, two, scale = weights[0], weights[1], 0
-        for i in range(low, high):
-            one *= table[symbols[i], 0]
-            two *= table[symbols[i], 1]
-            if one + two < 1e-100:
-                one *= 1e100
-                two *= 1e100
-                scale += 1
-        total = one + two
-        share = counts[bag] * (one / total)
-        loglik += counts[bag] * (np.log(total) - scale * 230.25850929940458)
-        sums[0] += share
-        for i in range(low, high):
-            outcomes[symbols[i], 0] += share
-    return loglik
 
-
-@kernel
-def _expect(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, outcomes: Any, sums: Any) -> Any:
-    """E-step for any number of contexts; fills ``outcomes`` (N, M) and ``sums`` (M,)."""
-    contexts = weights.size
-    joint = np.empty(contexts)
-    loglik = 0.0
-    for bag in range(counts.size):
-        low, high = offsets[bag], offsets[bag + 1]
-        joint[:] = weights
-        scale = 0
-        for i in range(low, high):
+    @kernel
+    def expect(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, outcomes: Any, sums: Any) -> Any:
+        joint = np.empty(width)
+        loglik = 0.0
+        for bag in range(counts.size):
+            low, high = offsets[bag], offsets[bag + 1]
+            for m in range(width):
+                joint[m] = weights[m]
+            scale = 0
+            for i in range(low, high):
+                row = table[symbols[i]]
+                for m in range(width):
+                    joint[m] *= row[m]
+                if (i - low) & 7 == 7:
+                    total = 0.0
+                    for m in range(width):
+                        total += joint[m]
+                    if total < 1e-100:
+                        for m in range(width):
+                            joint[m] *= 1e100
+                        scale += 1
             total = 0.0
-            for m in range(contexts):
-                joint[m] *= table[symbols[i], m]
+            for m in range(width):
                 total += joint[m]
-            if total < 1e-100:
-                joint *= 1e100
-                scale += 1
-        total = joint.sum()
-        loglik += counts[bag] * (np.log(total) - scale * 230.25850929940458)
-        for m in range(contexts):
-            joint[m] *= counts[bag] / total
-            sums[m] += joint[m]
-        for i in range(low, high):
-            for m in range(contexts):
-                outcomes[symbols[i], m] += joint[m]
-    return loglik
+            loglik += counts[bag] * (np.log(total) - scale * LOG_RESCALED)
+            share = counts[bag] / total
+            for m in range(width):
+                joint[m] *= share
+                sums[m] += joint[m]
+            for i in range(low, high):
+                row = outcomes[symbols[i]]
+                for m in range(width):
+                    row[m] += joint[m]
+        return loglik
+
+    return expect

@@ -170,8 +170,14 @@ def assembled(confidence: ConfidenceSet, mixture: Mixture) -> RewardMixingMDP:
     size = int(confidence.initial.size)
     dense = size * size * actions <= 1 << 22
     transition = rows.toarray().reshape(size, actions, size) if dense else rows
-    return RewardMixingMDP(transition, confidence.initial, mixture.weights / mixture.weights.sum(),
-                           laws[..., 1] if values.size == 2 else laws, confidence.horizon, values)
+    return RewardMixingMDP(
+        transition,
+        confidence.initial,
+        mixture.weights / mixture.weights.sum(),
+        laws[..., 1] if values.size == 2 else laws,
+        confidence.horizon,
+        values,
+    )
 
 
 def _with_end(values: Floats, laws: Floats) -> tuple[Floats, Floats]:

@@ -1,0 +1,70 @@
+"""What every committed result carries: the command, the version, the machine and the day; and how time is taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+def record(study: str, results: dict[str, Any], *, name: str = "results") -> Path:
+    """Write ``benchmarks/<study>/<name>.json``."""
+    import numba
+    import numpy
+    import scipy
+
+    import rewardmix
+
+    about = {
+        "command": "python -m " + " ".join([f"benchmarks.{study}.run", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d"),
+        "rewardmix": rewardmix.__version__,
+        "python": platform.python_version(),
+        "packages": {module.__name__: module.__version__ for module in (numpy, scipy, numba)},
+        "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system()},
+    }
+    path = HERE / study / f"{name}.json"
+    path.write_text(json.dumps({**about, "results": results}, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def cpu_seconds(call: Callable[[], Any], repeats: int = 5) -> float:
+    """Least CPU time of a call over some repeats: the machine is shared, and noise only ever adds."""
+    times = []
+    for _ in range(repeats):
+        begin = time.process_time()
+        call()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under their columns."""
+    cells = [list(columns), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    for row in cells:
+        print(
+            "  ".join(
+                text.rjust(width) if i else text.ljust(width)
+                for i, (text, width) in enumerate(zip(row, widths, strict=True))
+            )
+        )
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()

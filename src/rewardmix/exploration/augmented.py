@@ -1,0 +1,179 @@
+"""The augmented MDP of pairs, collapsed, and plans in it.
+
+In the paper an augmented state is (slot i, picks v, state s): about 3 (SA+1)^2 S of them. What follows depends on less:
+
+    slot 1  nothing picked yet       V_t(1, s)
+    slot 2  x1 picked                V_t(2, x1, s)     one small value iteration for each x1, independent of the others
+    slot 3  both picked              V_t(3, s)         no pair is left to earn, the bonus of moves still accrues
+
+An action is (a, pick). With x = (s, a), n(x) its visits, and ``follow(x, V) = b_move(x) + sum_s' That(s'|x) V(s')``
+
+    Q_t(1, s, a, pick) = min(1, follow(x, V_{t+1}(2, x, .)))                        Q_t(1, s, a, -) = min(1, follow(x, V_{t+1}(1, .)))
+    Q_t(2, x1, s, a, pick) = min(1, b_pair(x1, x) + follow(x, V_{t+1}(3, .)))       Q_t(2, x1, s, a, -) = min(1, follow(x, V_{t+1}(2, x1, .)))
+    Q_t(3, s, a) = min(1, follow(x, V_{t+1}(3, .)))                                 V_{H+1} = 0
+    V_0 = min(1, b_start(K) + sum_s nuhat(s) V_1(1, s))
+
+Scaled settings replace follow(x, V) by min(top, sum_s' That V + b_move(x) top), top = max_s V(s), and V_0 likewise. The
+end of an episode is a state of value 0.
+
+Ties are common, since values are clipped at 1, and must not be left to rounding: of equal Q, the x with the fewest
+visits is played (its unclipped bonus is the largest), then the lowest action, picking before not picking. T-hat stays
+in the form of whole numbers, (sum of counts times values) / n, so that a row of ones sums to exactly one.
+
+A first pick whose pairs all have bonus 1 needs no plan of its own: all those rows share row 0.
+"""  # noqa: E501 - the equations are easier to compare side by side
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats
+from rewardmix.exploration import kernels
+from rewardmix.exploration.confidence import Confidence, Size
+from rewardmix.exploration.kernels import Choices, Hat
+from rewardmix.exploration.tally import Tally
+
+BLOCK = 32
+"""First picks planned at once."""
+
+EVENT_COST = 200_000
+"""What one call for new plans costs beside its arithmetic, in multiplications."""
+
+
+@dataclass
+class Plan:
+    """A plan and what is needed to bring parts of it up to date.
+
+    Attributes:
+        choices: what to play.
+        hat: T-hat, as it was when everything was last planned.
+        size: the sizes and the number of episodes then.
+        known: a pair with more samples than this has a bonus below 1.
+        after_second: (H, X) value of what follows when x is the first pick at t.
+        after_third: (H, X) likewise when x is the second pick.
+        value: (S,) V_1(1, s).
+        uncertainty: V_0.
+        cost: multiplications spent on planning so far.
+        refreshes: how often everything was planned.
+        rows_planned: plans made for single first picks.
+    """
+
+    choices: Choices
+    hat: Hat
+    size: Size
+    known: int
+    after_second: Floats
+    after_third: Floats
+    value: Floats
+    uncertainty: float = 1.0
+    cost: int = 0
+    refreshes: int = 0
+    rows_planned: int = 0
+
+
+Strategy = Callable[[Plan], Choices]
+"""What to play, given the plan. ``optimistic`` plays the plan; baselines do something else."""
+
+
+def optimistic(plan: Plan) -> Choices:
+    """Play what the plan says: Algorithm 2."""
+    return plan.choices
+
+
+def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
+    """Room for a plan; nothing is planned yet."""
+    num_x, horizon, num_states = tally.num_x, tally.horizon, tally.num_states
+    choices = Choices(
+        np.zeros((horizon, num_states), np.int16),
+        np.zeros((num_x + 1, horizon, num_states), np.int16),
+        np.zeros(num_x, np.int32),
+        np.zeros((horizon, num_states), np.int16),
+    )
+    none = np.zeros(0)
+    hat = Hat(tally.begins, tally.successors, none, none, none, confidence.scaled)
+    size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0)
+    shape = horizon, num_x
+    return Plan(choices, hat, size, 0, np.zeros(shape), np.zeros(shape), np.zeros(num_states))
+
+
+def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> None:
+    """Plan everything anew from the counts: T-hat, the levels, every row."""
+    plan.size = plan.size._replace(episodes=tally.episodes, num_following=tally.num_states + tally.ended_early)
+    plan.hat = estimate(tally, confidence, plan.size)
+    plan.known = saturation(confidence, plan.size)
+    num_actions, shape = tally.num_actions, plan.after_third.shape
+    never = np.full(shape, -1.0)
+    kernels.plan_slot(plan.hat, num_actions, never, plan.choices.third, plan.after_third, plan.value)
+    shared = 1.0 + plan.after_third
+    kernels.plan_slot(plan.hat, num_actions, shared, plan.choices.rows[0], plan.after_second, plan.value)
+    plan.choices.row_of[:] = 0
+    rows = np.zeros(tally.num_x, bool)
+    kernels.set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, rows)
+    plan.refreshes += 1
+    plan.cost += 2 * shape[0] * plan.hat.counts.size
+    _plan_rows(plan, tally, confidence, np.flatnonzero(rows))
+
+
+def touch_up(plan: Plan, tally: Tally, confidence: Confidence) -> None:
+    """Plan only the rows that became outdated, with T-hat and the levels as they were."""
+    _plan_rows(plan, tally, confidence, np.flatnonzero(tally.dirty))
+
+
+def _plan_rows(plan: Plan, tally: Tally, confidence: Confidence, firsts: NDArray[np.int64]) -> None:
+    choices, num_actions, num_x = plan.choices, tally.num_actions, tally.num_x
+    for begin in range(0, firsts.size, BLOCK):
+        block = firsts[begin : begin + BLOCK]
+        counts = np.empty((num_x, block.size), np.int64)
+        kernels.gather_counts(tally.pairs.records, *tally.pairs.hashing, block, tally.ordered, num_x, counts)
+        bonuses = np.ascontiguousarray(confidence.pair(counts, plan.size), dtype=np.float64)
+        kernels.plan_rows(
+            plan.hat, num_actions, plan.after_third, block, bonuses, block + 1, choices.rows, plan.after_second
+        )
+        choices.row_of[block] = block + 1
+    kernels.plan_slot(
+        plan.hat, num_actions, plan.after_second, choices.first, np.empty_like(plan.after_second), plan.value
+    )
+    tally.dirty[:] = False
+    tally.progress[kernels.DIRTY] = 0
+    plan.uncertainty = start_value(plan.value, tally, confidence, plan.size)
+    plan.rows_planned += firsts.size
+    plan.cost += EVENT_COST + (firsts.size + 1) * plan.choices.first.shape[0] * plan.hat.counts.size
+
+
+def estimate(tally: Tally, confidence: Confidence, size: Size) -> Hat:
+    """T-hat with its bonuses, without the moves to the end (whose value is 0)."""
+    totals = tally.visits.astype(np.float64)
+    bonus = np.ascontiguousarray(confidence.move(totals, size), dtype=np.float64)
+    begins, successors, moves = tally.begins, tally.successors, tally.moves
+    going = (successors < tally.num_states) & (moves > 0)
+    if not going.all():
+        begins = np.concatenate([[0], np.cumsum(going)])[begins]
+        successors, moves = successors[going], moves[going]
+    return Hat(begins, successors, moves.astype(np.float64), totals, bonus, confidence.scaled)
+
+
+def start_value(value: Floats, tally: Tally, confidence: Confidence, size: Size) -> float:
+    """V_0, with nu-hat and its bonus of this moment."""
+    episodes = tally.episodes
+    if episodes == 0:
+        return 1.0
+    bonus = float(confidence.start(size._replace(episodes=episodes)))
+    expected = float(tally.starts @ value) / episodes
+    top = float(value.max())
+    return min(top, expected + bonus * top) if confidence.scaled else min(1.0, expected + bonus)
+
+
+def saturation(confidence: Confidence, size: Size) -> int:
+    """The largest number of samples at which the bonus of a pair is still 1 (to 2 % where it is above 64)."""
+    doubled = 2 ** np.arange(62, dtype=np.int64)
+    full = confidence.pair(doubled, size) >= 1.0
+    if not full[0]:
+        return 0
+    lower = int(doubled[full][-1])
+    finer = lower + np.arange(65, dtype=np.int64) * max(lower // 64, 1)
+    finer = finer[finer < 2 * lower]
+    return int(finer[confidence.pair(finer, size) >= 1.0][-1])

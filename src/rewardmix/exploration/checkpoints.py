@@ -1,0 +1,141 @@
+"""Checkpoints: a folder with the counts, the random stream and the episodes so far.
+
+One is written just before everything is planned anew, from the counts alone: then nothing else has to be kept, and a
+run that goes on from there makes the same plan and draws the same numbers as one that was never interrupted.
+Every file appears whole or not at all. Episodes are stored in parts, each written once; the state names the parts
+that belong to it, and is written last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix import stored
+from rewardmix._check import refuse
+from rewardmix.episodes import PARTS, Episodes
+from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments, packed, unpacked
+
+STATE = "exploration.safetensors"
+SECONDS = 2.0
+"""At least this long between two checkpoints."""
+
+
+@dataclass
+class Saved:
+    """What a checkpoint holds."""
+
+    moments: Moments
+    stream: NDArray[np.uint64]
+    curve: NDArray[np.float64]
+    numbers: dict[str, int]
+    episodes: Episodes | None
+
+
+@dataclass
+class Checkpoint:
+    """A folder to save to.
+
+    Attributes:
+        folder: where.
+        settings: everything that a resumed run must have in common with the saved one.
+        seconds: at least this long between two writes.
+        parts: first episode of each part that was written.
+        written: episodes in those parts.
+        last: when it was last written.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    seconds: float = SECONDS
+    parts: list[int] = field(default_factory=list)
+    written: int = 0
+    last: float = -1e9
+
+    @property
+    def due(self) -> bool:
+        """Whether enough time has passed since the last write."""
+        return time.monotonic() - self.last >= self.seconds
+
+    def save(self, saved: Saved) -> None:
+        """Write what is new of the episodes, then the state."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if saved.episodes is None:
+            self.parts, self.written = [], 0
+        elif len(saved.episodes) > self.written:
+            new = saved.episodes[self.written :]
+            stored.write(self._part(self.written), "episodes part", {name: getattr(new, name) for name in PARTS}, {})
+            self.parts.append(self.written)
+            self.written = len(saved.episodes)
+        arrays, meta = packed(saved.moments)
+        arrays = {**arrays, "stream": saved.stream, "curve": saved.curve}
+        kept = self.parts if saved.episodes is not None else None
+        meta = {**meta, "settings": self.settings, "numbers": saved.numbers, "parts": kept}
+        stored.write(self.folder / STATE, "exploration", arrays, meta)
+        self.last = time.monotonic()
+
+    def load(self) -> Saved | None:
+        """What was saved, or None if there is nothing; other settings than before are refused."""
+        if not (self.folder / STATE).is_file():
+            return None
+        _, arrays, meta = stored.read(self.folder / STATE)
+        for name, value in self.settings.items():
+            if meta["settings"].get(name) != value:
+                found = f"{name} = {meta['settings'].get(name)!r}"
+                refuse("checkpoint", f"a run with {found} in {self.folder}", f"{name} = {value!r}, or another folder")
+        moments = unpacked(arrays, meta)
+        episodes = None if meta["parts"] is None else self._episodes(meta["parts"], moments)
+        return Saved(moments, arrays["stream"], arrays["curve"], meta["numbers"], episodes)
+
+    def _episodes(self, parts: list[int], moments: Moments) -> Episodes:
+        pieces = [stored.read(self._part(begin))[1] for begin in parts]
+        blank = _no_episodes(moments)
+        joined = {name: np.concatenate([getattr(blank, name), *(piece[name] for piece in pieces)]) for name in PARTS}
+        self.parts, self.written = list(parts), moments.episodes
+        return Episodes(
+            **joined,
+            num_states=moments.num_states,
+            num_actions=moments.num_actions,
+            reward_values=moments.reward_values,
+        )
+
+    def _part(self, begin: int) -> Path:
+        return self.folder / f"episodes-{begin:012d}.safetensors"
+
+
+def fingerprint(world: Any) -> str:
+    """A model's content in 16 letters; other worlds are known by their type."""
+    if not isinstance(world, RewardMixingMDP):
+        return type(world).__name__
+    rows = world.transition_rows
+    parts = (rows.data, rows.indices, rows.indptr) if world.is_sparse else (rows,)
+    digest = hashlib.sha256(str(world).encode())
+    for part in (*parts, world.initial, world.weights, world.rewards, world.reward_values):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def settings_of(**settings: Any) -> Mapping[str, Any]:
+    """Settings in the form in which they are stored: numbers as they are, anything else by its text."""
+    return {name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()}
+
+
+def _no_episodes(moments: Moments) -> Episodes:
+    horizon = moments.horizon
+    return Episodes(
+        np.empty((0, horizon + 1), np.int32),
+        np.empty((0, horizon), np.int16),
+        np.empty((0, horizon), np.int8),
+        np.empty(0, np.int32),
+        moments.num_states,
+        moments.num_actions,
+        moments.reward_values,
+    )

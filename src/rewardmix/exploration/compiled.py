@@ -1,0 +1,111 @@
+"""Engine (b): a model played by compiled code, episode by episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix.draws import cumulative
+from rewardmix.draws import stream as fresh_stream
+from rewardmix.episodes import Episodes
+from rewardmix.exploration import kernels
+from rewardmix.exploration.augmented import Plan
+from rewardmix.exploration.kernels import Choices, Counts, Kept, World
+from rewardmix.exploration.tally import Tally
+from rewardmix.model import RewardMixingMDP
+from rewardmix.simulation_kernels import successor_lists
+
+CHUNK_STEPS = 1 << 21
+"""Steps between two moments at which an interrupt is heard (some tens of milliseconds)."""
+
+MEMORY = 1 << 29
+"""Bytes that kept episodes may take; beyond, none are kept."""
+
+
+class CompiledEngine:
+    """Plays a model. Where its stream stands is plain data, so a run can be resumed bit for bit."""
+
+    exact_resume = True
+
+    def __init__(self, model: RewardMixingMDP, seed: int, keep: bool) -> None:
+        self.world = world_of(model)
+        self.sizes = model.num_states, model.num_actions, model.horizon
+        self.reward_values = model.reward_values
+        self.stream = fresh_stream(seed, 0)
+        self.keep, self.kept = keep, _room(model.horizon, 1024 if keep else 0)
+        self.before: Episodes | None = None
+
+    def fresh_tally(self, ordered: bool) -> Tally:
+        """An empty tally over the model's own lists of next states."""
+        return Tally.fresh(self.sizes, self.reward_values, ordered, (self.world.begins, self.world.successors))
+
+    def play(self, plan: Plan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
+        """Play until ``until`` episodes in all, or until a row is outdated after ``patience`` episodes."""
+        chunk = max(1, CHUNK_STEPS // self.sizes[2])
+        until = min(until, tally.episodes + chunk)
+        tally.make_room()
+        if self.keep:
+            self._make_room_for(until)
+        limit = max(1, int(np.ceil(growth * plan.known)))
+        kernels.play(
+            self.world, choices, counts_of(tally), self.kept, self.stream, until, patience, tally.ordered,
+            *tally.pairs.hashing, tally.pairs.capacity, growth, limit,
+        )
+
+    def gathered(self, episodes: int) -> Episodes | None:
+        """The episodes themselves, if they were kept."""
+        if not self.keep:
+            return None
+        parts = (part[:episodes].copy() for part in self.kept)
+        lengths = np.full(episodes, self.sizes[2], np.int32)
+        return Episodes(*parts, lengths, self.sizes[0], self.sizes[1], self.reward_values)
+
+    def restore(self, episodes: Episodes | None) -> None:
+        """Go on after these episodes (None: they were not kept)."""
+        self.keep = episodes is not None
+        self.kept = _room(self.sizes[2], len(episodes) if episodes is not None else 0)
+        if episodes is not None:
+            for part, given in zip(self.kept, (episodes.states, episodes.actions, episodes.outcomes), strict=True):
+                part[: len(episodes)] = given
+
+    def _make_room_for(self, until: int) -> None:
+        room = self.kept.states.shape[0]
+        if until <= room:
+            return
+        larger = max(until, 2 * room)
+        if larger * (4 * (self.sizes[2] + 1) + 3 * self.sizes[2]) > MEMORY:
+            self.keep, self.kept = False, _room(self.sizes[2], 0)
+            return
+        old, self.kept = self.kept, _room(self.sizes[2], larger)
+        for part, before in zip(self.kept, old, strict=True):
+            part[:room] = before
+
+
+def world_of(model: RewardMixingMDP) -> World:
+    """A model in the form that ``kernels.play`` draws from."""
+    begins, successors, probabilities = successor_lists(model)
+    sums = np.concatenate(
+        [cumulative(probabilities[i:j]) for i, j in zip(begins[:-1], begins[1:], strict=True)]
+    )
+    guide = np.empty(successors.size, np.int32)
+    kernels.fill_guide(begins, sums, guide)
+    rewards = cumulative(model.laws).reshape(model.num_contexts, -1, model.num_values)
+    return World(cumulative(model.weights), cumulative(model.initial), rewards, begins, successors, sums, guide)
+
+
+def counts_of(tally: Tally) -> Counts:
+    """The arrays of a tally that kernels add to."""
+    return Counts(
+        tally.starts, tally.moves, tally.outcomes, tally.pairs.records, tally.dirty, tally.mark, tally.progress
+    )
+
+
+def _room(horizon: int, episodes: int) -> Kept:
+    arrays: list[NDArray[Any]] = [
+        np.empty((episodes, horizon + 1), np.int32),
+        np.empty((episodes, horizon), np.int16),
+        np.empty((episodes, horizon), np.int8),
+    ]
+    return Kept(*arrays)

@@ -1,0 +1,160 @@
+"""Confidence settings: how large the bonuses are, and what is promised for it.
+
+A setting is a small frozen object with three count-only bonuses in [0, 1]. ``scaled`` says how the bonus of a move
+enters the value: added as it is (the paper), or times the largest value that may follow (all that optimism about the
+pairs needs, and far less to explore).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from numpy.typing import ArrayLike
+
+from rewardmix import theory as numbers
+from rewardmix._check import as_number
+
+
+class Size(NamedTuple):
+    """What confidence levels may depend on."""
+
+    num_states: int
+    num_actions: int
+    horizon: int
+    num_following: int  # next states, the end among them if episodes can end early
+    failure: float
+    episodes: int
+
+    @property
+    def num_state_actions(self) -> int:
+        """X = S*A."""
+        return self.num_states * self.num_actions
+
+
+class Confidence(Protocol):
+    """A setting. Bonuses depend on counts alone, never on rewards: that keeps the moments unbiased."""
+
+    @property
+    def name(self) -> str:
+        """A word for results."""
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the bonus of a move is multiplied by the largest value that may follow."""
+
+    @property
+    def guarantee(self) -> str:
+        """What is and is not promised, in a sentence."""
+
+    def pair(self, counts: ArrayLike, size: Size) -> Any:
+        """Bonus of a pair after ``counts`` samples."""
+
+    def move(self, counts: ArrayLike, size: Size) -> Any:
+        """Bonus of a state-action left ``counts`` times."""
+
+    def start(self, size: Size) -> Any:
+        """Bonus of the first state after ``size.episodes`` episodes."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The paper's forms with one free constant c: iota_2 = c log(K S A / eta), iota_T = iota_nu = S iota_2."""
+
+    constant: float = 1.0
+    name: str = "paper"
+    scaled: bool = False
+    guarantee: str = "the paper's forms with its unknown constants set to c: faithful in shape, not a proven radius"
+
+    def __post_init__(self) -> None:
+        as_number("c", self.constant, above=0.0)
+
+    def pair(self, counts: ArrayLike, size: Size) -> Any:
+        """min(1, sqrt(iota_2 / n))."""
+        return numbers.bonus(self._level(size), counts)
+
+    def move(self, counts: ArrayLike, size: Size) -> Any:
+        """min(1, sqrt(iota_T / n))."""
+        return numbers.bonus(size.num_states * self._level(size), counts)
+
+    def start(self, size: Size) -> Any:
+        """min(1, sqrt(iota_nu / K))."""
+        return numbers.bonus(size.num_states * self._level(size), size.episodes)
+
+    def _level(self, size: Size) -> Any:
+        return numbers.paper_level(size.episodes, size.num_states, size.num_actions, size.failure, self.constant)
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Explicit anytime radii (``rewardmix.theory``): every statement of the proof holds with probability 1 - failure."""
+
+    name: str = "theory"
+    scaled: bool = False
+    guarantee: str = "with probability 1 - failure every pair, move and start lies within its radius, at every count"
+
+    def pair(self, counts: ArrayLike, size: Size) -> Any:
+        """The pair's Hoeffding radius, at most 1."""
+        return _at_most_one(numbers.pair_radius(counts, size.num_state_actions, size.failure))
+
+    def move(self, counts: ArrayLike, size: Size) -> Any:
+        """Half of the L1 radius of T-hat: what a value in [0, 1] can be off by."""
+        radius = numbers.transition_radius(counts, size.num_following, size.num_state_actions, size.failure)
+        return _at_most_one(numbers.optimism(radius))
+
+    def start(self, size: Size) -> Any:
+        """Half of the L1 radius of nu-hat."""
+        return _at_most_one(numbers.optimism(numbers.initial_radius(size.episodes, size.num_states, size.failure)))
+
+
+@dataclass(frozen=True)
+class Practical:
+    """The same forms with small multipliers, so that 1e3 to 1e6 episodes are useful: a fit, not a proof.
+
+    Attributes:
+        pair_level: a pair counts as unknown up to this many samples.
+        move_level: a state-action's moves count as unknown up to S times this many visits.
+    """
+
+    pair_level: float = 2.0
+    move_level: float = 0.25
+    name: str = "practical"
+    scaled: bool = True
+    guarantee: str = (
+        "none by proof: levels are a published fit. V_0 says how well pairs that can be reached are covered; "
+        "it does not certify T-hat"
+    )
+
+    def __post_init__(self) -> None:
+        as_number("pair_level", self.pair_level, above=0.0)
+        as_number("move_level", self.move_level, above=0.0)
+
+    def pair(self, counts: ArrayLike, size: Size) -> Any:
+        """min(1, sqrt(pair_level / n))."""
+        return numbers.bonus(self.pair_level, counts)
+
+    def move(self, counts: ArrayLike, size: Size) -> Any:
+        """min(1, sqrt(S move_level / n))."""
+        return numbers.bonus(self.move_level * size.num_states, counts)
+
+    def start(self, size: Size) -> Any:
+        """min(1, sqrt(S move_level / K))."""
+        return numbers.bonus(self.move_level * size.num_states, size.episodes)
+
+
+def paper(c: float = 1.0) -> Paper:
+    """The paper's forms with the constant c."""
+    return Paper(c)
+
+
+theory = Theory()
+"""Explicit radii with a proof."""
+
+practical = Practical()
+"""Published multipliers for real budgets."""
+
+
+def _at_most_one(radius: Any) -> Any:
+    import numpy as np
+
+    return np.minimum(radius, 1.0)

@@ -1,0 +1,365 @@
+"""Kernels of exploration: plan in the augmented MDP, and play plans in a model.
+
+A choice is one number: 2 a for "play a and pick this step", 2 a + 1 for "play a", ANY for a uniformly random action.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._counting import KEY, LIMIT, SAMPLES, add_pair, first_visits, slot_of
+from rewardmix._kernels import kernel
+from rewardmix.draws import advance, pick
+
+ANY = -1
+HALF = 1.0 / (1 << 32)
+
+EPISODES, USED, DIRTY = 0, 1, 2
+"""Places in ``progress``: episodes played, records of the pair table in use, rows that have become outdated."""
+
+
+class Hat(NamedTuple):
+    """T-hat as counts, frozen at a refresh. Moves to the end are left out of the lists and kept in the totals."""
+
+    begins: NDArray[np.int64]  # (X + 1,)
+    successors: NDArray[np.int32]  # (nnz,)
+    counts: NDArray[np.float64]  # (nnz,)
+    totals: NDArray[np.float64]  # (X,) visits
+    bonus: NDArray[np.float64]  # (X,) of a move
+    scaled: bool
+
+
+class Choices(NamedTuple):
+    """What to play in each slot; see ``augmented``."""
+
+    first: NDArray[np.int16]  # (H, S)
+    rows: NDArray[np.int16]  # (X + 1, H, S), row 0 for every first pick none of whose pairs is known yet
+    row_of: NDArray[np.int32]  # (X,)
+    third: NDArray[np.int16]  # (H, S)
+
+
+class World(NamedTuple):
+    """A model in the form that ``play`` draws from."""
+
+    contexts: NDArray[np.float64]  # (M,) cumulative
+    initial: NDArray[np.float64]  # (S,) cumulative
+    rewards: NDArray[np.float64]  # (M, X, Z) cumulative
+    begins: NDArray[np.int64]  # (X + 1,)
+    successors: NDArray[np.int32]  # (nnz,)
+    cumulative: NDArray[np.float64]  # (nnz,) within each row
+    guide: NDArray[np.int32]  # (nnz,) where to begin searching a row
+
+
+class Counts(NamedTuple):
+    """The counts that ``play`` fills."""
+
+    starts: NDArray[np.int64]  # (S,)
+    moves: NDArray[np.int64]  # (nnz,)
+    outcomes: NDArray[np.int64]  # (X, Z)
+    records: NDArray[np.int64]  # pair table
+    dirty: NDArray[np.bool_]  # (X,) rows whose plan is outdated
+    mark: NDArray[np.int64]  # (X,)
+    progress: NDArray[np.int64]  # (3,)
+
+
+class Kept(NamedTuple):
+    """Room for the episodes themselves; empty arrays if nobody wants them."""
+
+    states: NDArray[np.int32]  # (room, H + 1)
+    actions: NDArray[np.int16]  # (room, H)
+    outcomes: NDArray[np.int8]  # (room, H)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Planning
+
+
+@kernel
+def plan_slot(hat: Any, num_actions: Any, picking: Any, choices: Any, after: Any, value: Any) -> None:
+    """Value iteration in one slot, where picking x at t is worth ``picking[t, x]`` (negative: not allowed).
+
+    Fills ``choices`` (H, S), ``after`` (H, X): value of what follows x at t if it is not picked, ``value`` (S,).
+    """
+    horizon, num_states = choices.shape
+    later = np.zeros(num_states)
+    for t in range(horizon - 1, -1, -1):
+        top = later.max()
+        for s in range(num_states):
+            best, fewest, code = -1.0, np.inf, 0
+            for a in range(num_actions):
+                x = s * num_actions + a
+                total = 0.0
+                for j in range(hat.begins[x], hat.begins[x + 1]):
+                    total += hat.counts[j] * later[hat.successors[j]]
+                seen = hat.totals[x]
+                follow = total / seen if seen > 0 else 0.0
+                follow = min(top, follow + hat.bonus[x] * top) if hat.scaled else follow + hat.bonus[x]
+                after[t, x] = follow
+                for option in range(2):
+                    q = min(1.0, picking[t, x] if option == 0 else follow)
+                    if q > best or (q == best and seen < fewest):
+                        best, fewest, code = q, seen, 2 * a + option
+            choices[t, s] = code
+            value[s] = best
+        later[:] = value
+
+
+@kernel
+def plan_rows(
+    hat: Any, num_actions: Any, after_third: Any, firsts: Any, bonuses: Any, places: Any, rows: Any, after_second: Any
+) -> None:
+    """The second slot for a block of first picks at once; ``bonuses`` (X, B) of their pairs.
+
+    Fills ``rows[places[b]]`` and ``after_second[:, firsts[b]]``. The block is the innermost axis, so that the
+    products with T-hat are vector instructions, and each sum runs over next states in the same order as elsewhere.
+    """
+    horizon, num_states = rows.shape[1], rows.shape[2]
+    block = firsts.size
+    later, value = np.zeros((num_states, block)), np.zeros((num_states, block))
+    top, total = np.zeros(block), np.zeros(block)
+    best, fewest, code = np.zeros(block), np.zeros(block), np.zeros(block, np.int16)
+    for t in range(horizon - 1, -1, -1):
+        top[:] = 0.0
+        for s in range(num_states):
+            for b in range(block):
+                top[b] = max(top[b], later[s, b])
+        for s in range(num_states):
+            best[:] = -1.0
+            for a in range(num_actions):
+                x = s * num_actions + a
+                total[:] = 0.0
+                for j in range(hat.begins[x], hat.begins[x + 1]):
+                    count, following = hat.counts[j], hat.successors[j]
+                    for b in range(block):
+                        total[b] += count * later[following, b]
+                seen, extra, third = hat.totals[x], hat.bonus[x], after_third[t, x]
+                for b in range(block):
+                    follow = total[b] / seen if seen > 0 else 0.0
+                    follow = min(top[b], follow + extra * top[b]) if hat.scaled else follow + extra
+                    if firsts[b] == x:
+                        after_second[t, x] = follow
+                    q = min(1.0, bonuses[x, b] + third)
+                    if q > best[b] or (q == best[b] and seen < fewest[b]):
+                        best[b], fewest[b], code[b] = q, seen, 2 * a
+                    q = min(1.0, follow)
+                    if q > best[b] or (q == best[b] and seen < fewest[b]):
+                        best[b], fewest[b], code[b] = q, seen, 2 * a + 1
+            for b in range(block):
+                value[s, b] = best[b]
+                rows[places[b], t, s] = code[b]
+        later[:] = value
+
+
+@kernel
+def gather_counts(records: Any, multiplier: Any, shift: Any, firsts: Any, ordered: Any, num_x: Any, out: Any) -> None:
+    """``out`` (X, B): samples of the pairs of each x with each of ``firsts``."""
+    for b in range(firsts.size):
+        one = firsts[b]
+        for x in range(num_x):
+            key = one * num_x + x if ordered or one <= x else x * num_x + one
+            slot = slot_of(records, key, multiplier, shift)
+            out[x, b] = records[slot, SAMPLES] if records[slot, KEY] == key else 0
+
+
+@kernel
+def set_limits(records: Any, growth: Any, known: Any, ordered: Any, num_x: Any, touched: Any) -> None:
+    """After everything was planned anew: when the next plan is due for each pair, and which rows have a known pair."""
+    for i in range(records.shape[0]):
+        if records[i, KEY] >= 0:
+            samples = records[i, SAMPLES]
+            records[i, LIMIT] = max(samples + 1, np.int64(np.ceil(growth * max(samples, known))))
+            if samples > known:
+                touched[records[i, KEY] // num_x] = True
+                if not ordered:
+                    touched[records[i, KEY] % num_x] = True
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Playing
+
+
+@kernel
+def high(word: Any) -> Any:
+    """The upper half of a word as a uniform float on [0, 1), a multiple of 2^-32."""
+    return np.float64(word >> np.uint64(32)) * HALF
+
+
+@kernel
+def low(word: Any) -> Any:
+    """The lower half of a word, likewise."""
+    return np.float64(word & np.uint64(0xFFFFFFFF)) * HALF
+
+
+@kernel
+def fill_guide(begins: Any, cumulative: Any, guide: Any) -> None:
+    """For a draw u in [k/n, (k+1)/n) of a row with n successors, the search begins at guide[k]: two tries on average."""
+    for row in range(begins.size - 1):
+        begin, n = begins[row], begins[row + 1] - begins[row]
+        j = 0
+        for k in range(n):
+            while j < n - 1 and cumulative[begin + j] * n <= k * (1.0 - 1e-12):
+                j += 1
+            guide[begin + k] = j
+
+
+@kernel
+def successor(begins: Any, cumulative: Any, guide: Any, row: Any, u: Any) -> Any:
+    """The place, among all lists, of the first successor of ``row`` whose cumulative probability exceeds u."""
+    begin = begins[row]
+    place = begin + guide[begin + np.int64(u * (begins[row + 1] - begin))]
+    while u >= cumulative[place]:
+        place += 1
+    return place
+
+
+@kernel
+def watch(records: Any, slot: Any, growth: Any) -> Any:
+    """Whether this pair has grown enough since it was last planned with; moves its limit on if so."""
+    samples = records[slot, SAMPLES]
+    if samples < records[slot, LIMIT]:
+        return False
+    records[slot, LIMIT] = max(samples + 1, np.int64(np.ceil(growth * samples)))
+    return True
+
+
+@kernel
+def count_pair(
+    counts: Any, one: Any, other: Any, cell: Any, multiplier: Any, shift: Any, growth: Any, limit: Any, both: Any
+) -> None:
+    """One sample of the pair with key one * X + other; outdated rows are marked."""
+    slot = add_pair(counts.records, one * counts.mark.size + other, cell, multiplier, shift, limit)
+    if slot < 0:
+        slot = -1 - slot
+        counts.progress[USED] += 1
+    if watch(counts.records, slot, growth):
+        counts.progress[DIRTY] += 1
+        counts.dirty[one] = True
+        if both:
+            counts.dirty[other] = True
+
+
+@kernel
+def count_all_pairs(
+    counts: Any, xs: Any, zs: Any, steps: Any, multiplier: Any, shift: Any, growth: Any, limit: Any,
+    seen: Any, once: Any, twice: Any,
+) -> None:
+    """First visits and all unordered pairs of them, of one episode."""
+    num_values = counts.outcomes.shape[1]
+    number = first_visits(xs, zs, steps, counts.mark, counts.progress[EPISODES] + 1, seen, once, twice)
+    for i in range(number):
+        x, z = seen[i], once[i]
+        counts.outcomes[x, z] += 1
+        if twice[i] >= 0:
+            count_pair(counts, x, x, z * num_values + twice[i], multiplier, shift, growth, limit, True)
+        for j in range(i):
+            y, other = seen[j], once[j]
+            if x < y:
+                count_pair(counts, x, y, z * num_values + other, multiplier, shift, growth, limit, True)
+            else:
+                count_pair(counts, y, x, other * num_values + z, multiplier, shift, growth, limit, True)
+
+
+@kernel
+def count_selected(
+    counts: Any, x1: Any, z1: Any, x2: Any, z2: Any, multiplier: Any, shift: Any, growth: Any, limit: Any
+) -> None:
+    """The picked steps of one episode (-1: not picked), in their order."""
+    if x1 < 0:
+        return
+    counts.outcomes[x1, z1] += 1
+    if x2 < 0:
+        return
+    if x2 != x1:
+        counts.outcomes[x2, z2] += 1
+    cell = z1 * counts.outcomes.shape[1] + z2
+    count_pair(counts, x1, x2, cell, multiplier, shift, growth, limit, False)
+
+
+@kernel
+def count_played(
+    counts: Any, states: Any, actions: Any, outcomes: Any, lengths: Any, picks: Any, ordered: Any, multiplier: Any,
+    shift: Any, growth: Any, limit: Any,
+) -> None:
+    """Count episodes that were played elsewhere; ``picks`` (n, 2) are the picked steps, -1 where there was none."""
+    num_actions = counts.mark.size // counts.starts.size
+    horizon = actions.shape[1]
+    xs, zs, seen = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    once, twice = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    for k in range(lengths.size):
+        for t in range(lengths[k]):
+            xs[t], zs[t] = np.int64(states[k, t]) * num_actions + actions[k, t], outcomes[k, t]
+        if ordered:
+            i, j = picks[k, 0], picks[k, 1]
+            x1, z1 = (xs[i], zs[i]) if i >= 0 else (-1, 0)
+            x2, z2 = (xs[j], zs[j]) if j >= 0 else (-1, 0)
+            count_selected(counts, x1, z1, x2, z2, multiplier, shift, growth, limit)
+        else:
+            count_all_pairs(counts, xs, zs, lengths[k], multiplier, shift, growth, limit, seen, once, twice)
+        counts.progress[EPISODES] += 1
+
+
+@kernel
+def play(
+    world: Any, choices: Any, counts: Any, kept: Any, stream: Any, until: Any, patience: Any, ordered: Any,
+    multiplier: Any, shift: Any, room: Any, growth: Any, limit: Any,
+) -> None:
+    """Play the choices until ``until`` episodes were played in all, or a row is outdated after ``patience``.
+
+    Also stops when the pair table might overflow (``room`` records) or the room for kept episodes is full. One word of
+    the stream a step: its upper half draws the next state, its lower half the reward.
+    """
+    horizon = choices.first.shape[0]
+    num_actions = counts.mark.size // choices.first.shape[1]
+    most = horizon * (horizon + 1) // 2
+    keeping = kept.states.shape[0] > 0
+    xs, zs, seen = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    once, twice = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    while counts.progress[EPISODES] < until and counts.progress[USED] + most <= room:
+        k = counts.progress[EPISODES]
+        if keeping and k >= kept.states.shape[0]:
+            break
+        word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
+        s, m = pick(world.initial, high(word)), pick(world.contexts, low(word))
+        counts.starts[s] += 1
+        slot, row, x1, z1, x2, z2 = 0, 0, -1, 0, -1, 0
+        for t in range(horizon):
+            if slot == 0:
+                code = np.int64(choices.first[t, s])
+            elif slot == 1:
+                code = np.int64(choices.rows[row, t, s])
+            else:
+                code = np.int64(choices.third[t, s])
+            if code == ANY:
+                word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
+                code = 2 * np.int64(high(word) * num_actions) + 1
+            word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
+            x = s * num_actions + (code >> 1)
+            z = pick(world.rewards[m, x], low(word))
+            place = successor(world.begins, world.cumulative, world.guide, x, high(word))
+            counts.moves[place] += 1
+            if keeping:
+                kept.states[k, t] = s
+                kept.actions[k, t] = code >> 1
+                kept.outcomes[k, t] = z
+            s = np.int64(world.successors[place])
+            xs[t], zs[t] = x, z
+            if code & 1 == 0 and slot < 2:
+                if slot == 0:
+                    x1, z1, row = x, z, choices.row_of[x]
+                else:
+                    x2, z2 = x, z
+                slot += 1
+        if keeping:
+            kept.states[k, horizon] = s
+        if ordered:
+            count_selected(counts, x1, z1, x2, z2, multiplier, shift, growth, limit)
+        else:
+            count_all_pairs(counts, xs, zs, horizon, multiplier, shift, growth, limit, seen, once, twice)
+        counts.progress[EPISODES] += 1
+        if counts.progress[DIRTY] > 0 and counts.progress[EPISODES] >= patience:
+            break
+    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3

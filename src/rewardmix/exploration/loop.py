@@ -1,0 +1,250 @@
+"""The loop of Algorithm 2, the same for every engine:
+
+    while V_0 > threshold and the budget lasts:
+        plan in the augmented MDP, from the counts so far
+        play the plan, count
+
+Planning after every single episode (growth = 1) is the algorithm as it is printed. With growth g > 1 everything is
+planned anew whenever the number of episodes has grown by g (T-hat, the levels, all rows; never skipped, since a plan
+that is frozen while all bonuses are saturated may collect no pair for ever), and in between the rows of those pairs
+that have grown by g. Planning is paid from an allowance that grows with the episodes, counted in multiplications, so
+that it cannot take more than about half of the time however large the world is; small worlds never notice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rewardmix import problems
+from rewardmix._check import as_count, as_number, refuse
+from rewardmix._errors import InputError
+from rewardmix.episodes import Episodes
+from rewardmix.exploration import kernels
+from rewardmix.exploration.augmented import Plan, Strategy, blank_plan, optimistic, refresh, touch_up
+from rewardmix.exploration.batched import BatchedEngine
+from rewardmix.exploration.checkpoints import Checkpoint, Saved, fingerprint, settings_of
+from rewardmix.exploration.compiled import CompiledEngine
+from rewardmix.exploration.confidence import Confidence, practical
+from rewardmix.exploration.counting import Counting, all_pairs
+from rewardmix.exploration.environment import EnvironmentEngine
+from rewardmix.exploration.results import Exploration, ExplorationError, Info, Update
+from rewardmix.exploration.tally import Tally
+from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments
+
+ALLOWANCE = 2_000_000_000
+"""Multiplications that planning may use up front: about a second."""
+
+RATE = 80
+"""Multiplications that planning may use for every step that was played."""
+
+
+class Engine(Protocol):
+    """Something that plays plans and counts."""
+
+    stream: NDArray[np.uint64]
+
+    def fresh_tally(self, ordered: bool) -> Tally:
+        """An empty tally of this world."""
+
+    def play(self, plan: Plan, choices: Any, tally: Tally, until: int, patience: int, growth: float) -> None:
+        """Play some episodes, at most until there are ``until`` in all, and count them."""
+
+    def gathered(self, episodes: int) -> Episodes | None:
+        """The episodes themselves, if kept."""
+
+
+EngineMaker = Callable[[RewardMixingMDP, int, bool], Engine]
+
+
+def compiled(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
+    """The engine that plays a model episode by episode."""
+    return CompiledEngine(model, seed, keep)
+
+
+def batched(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
+    """The engine that plays any number of episodes of a model at once, for ``selected`` counts."""
+    return BatchedEngine(model, seed)
+
+
+def explore(
+    env_or_model: Any,
+    *,
+    episodes: int | None = None,
+    threshold: float | None = None,
+    failure: float = 0.05,
+    confidence: Confidence = practical,
+    counts: Counting = all_pairs,
+    strategy: Strategy = optimistic,
+    engine: EngineMaker = compiled,
+    growth: float = 1.1,
+    seed: int = 0,
+    keep: bool = True,
+    horizon: int | None = None,
+    reward_values: ArrayLike | None = None,
+    after: Exploration | None = None,
+    on_update: Callable[[Update], None] | None = None,
+    checkpoint: str | Path | None = None,
+) -> Exploration:
+    """Explore until the budget is spent or V_0 is at most the threshold. Ctrl-C returns what was gathered.
+
+    Args:
+        env_or_model: a model, a problem's name, or a Gymnasium environment (single or vector) with Discrete spaces.
+        episodes: budget, in all: what ``after`` or a checkpoint has played counts.
+        threshold: stop once V_0 is at most this.
+        failure: what confidence levels may fail with.
+        confidence: ``paper(c)``, ``theory`` or ``practical``.
+        counts: ``all_pairs`` or ``selected``.
+        strategy: ``optimistic``, or a baseline: ``uniformly``, ``first_order``.
+        engine: ``compiled`` or ``batched``, for models.
+        growth: counts grow by this factor between two plans; 1 plans after every episode, as the paper does.
+        seed: the same seed gives the same exploration.
+        keep: also keep the episodes themselves, as long as they fit into half a gigabyte.
+        horizon: H of an environment that does not tell its own.
+        reward_values: of an environment that does not declare them; 0 and 1 if left out.
+        after: go on where this exploration ended.
+        on_update: called now and then with an ``Update``.
+        checkpoint: a folder. What is in it is gone on with, what is gathered is saved there.
+
+    Raises:
+        ExplorationError: the environment broke its own rules; the error carries what was gathered.
+    """
+    world = problems.make(env_or_model) if isinstance(env_or_model, str) else env_or_model
+    if episodes is None and threshold is None:
+        refuse("episodes", None, "a budget of episodes, or a threshold for V_0")
+    budget = None if episodes is None else as_count("episodes", episodes, least=0)
+    as_number("failure", failure, above=0.0, below=1.0)
+    if threshold is not None:
+        as_number("threshold", threshold, above=0.0)
+    if as_number("growth", growth) < 1.0:
+        refuse("growth", growth, "a factor of at least 1")
+    if isinstance(world, RewardMixingMDP):
+        player: Any = engine(world, seed, keep)
+    else:
+        player = EnvironmentEngine(world, seed, keep, horizon, reward_values)
+    run = Run(world, player, confidence, counts, strategy, growth, failure, budget, threshold, on_update)
+    if checkpoint is not None:
+        names = settings_of(
+            world=fingerprint(world), seed=seed, confidence=confidence, counts=counts.name, growth=growth,
+            failure=failure, strategy=strategy.__name__, engine=type(player).__name__,
+        )
+        run.checkpoint = Checkpoint(Path(checkpoint), dict(names))
+    return run.finish(after)
+
+
+@dataclass
+class Run:
+    """One exploration under way."""
+
+    world: Any
+    engine: Any
+    confidence: Confidence
+    counts: Counting
+    strategy: Strategy
+    growth: float
+    failure: float
+    budget: int | None
+    threshold: float | None
+    on_update: Callable[[Update], None] | None
+    checkpoint: Checkpoint | None = None
+
+    def finish(self, after: Exploration | None) -> Exploration:
+        """Run to the end, whatever that is."""
+        self.tally = self.engine.fresh_tally(self.counts.ordered)
+        self.plan = blank_plan(self.tally, self.confidence, self.failure)
+        self.curve: list[tuple[float, float]] = []
+        self._resume(after)
+        try:
+            stopped = self._loop()
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        except InputError as error:
+            raise ExplorationError(str(error), self._result("error")) from error
+        return self._result(stopped)
+
+    def _loop(self) -> str:
+        choices, next_refresh = None, self.tally.episodes
+        while True:
+            played = self.tally.episodes
+            if played >= next_refresh:
+                self._save()
+                self._refresh()
+                next_refresh = max(played + 1, math.ceil(self.growth * played))
+                choices = self.strategy(self.plan)
+            elif self.tally.progress[kernels.DIRTY] and played >= self._patience():
+                touch_up(self.plan, self.tally, self.confidence)
+                choices = self.strategy(self.plan)
+                if self.threshold is not None and self.plan.uncertainty <= self.threshold:
+                    next_refresh = played  # decide on up-to-date estimates
+                    continue
+            self._tell()
+            if self.threshold is not None and self.plan.uncertainty <= self.threshold:
+                return "threshold"
+            if self.budget is not None and played >= self.budget:
+                return "budget"
+            until = next_refresh if self.budget is None else min(next_refresh, self.budget)
+            self.engine.play(self.plan, choices, self.tally, until, self._patience(), self.growth)
+
+    def _refresh(self) -> None:
+        refresh(self.plan, self.tally, self.confidence, self.growth)
+        self.curve.append((float(self.tally.episodes), self.plan.uncertainty))
+
+    def _patience(self) -> int:
+        """The number of episodes at which the allowance has room for another plan."""
+        return (self.plan.cost - ALLOWANCE) // (RATE * self.tally.horizon)
+
+    def _tell(self) -> None:
+        if self.on_update is not None:
+            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold))
+
+    def _result(self, stopped: str) -> Exploration:
+        if not self.curve or self.curve[-1][0] != self.tally.episodes:
+            self._refresh()
+        self._save(final=stopped in ("error", "interrupted") and not self.engine.exact_resume)
+        moments = self.tally.moments()
+        info = Info(
+            stopped,
+            self.confidence.name,
+            self.confidence.guarantee,
+            self.counts.name,
+            self.growth,
+            np.array(self.curve).reshape(-1, 2),
+            self.plan.refreshes,
+            self.plan.rows_planned,
+            moments,
+            self.world if isinstance(self.world, RewardMixingMDP) else None,
+        )
+        gathered = self.engine.gathered(self.tally.episodes)
+        return Exploration(
+            moments, self.tally.episodes, self.plan.uncertainty, gathered, self.engine.stream.copy(), info
+        )
+
+    def _resume(self, after: Exploration | None) -> None:
+        saved = self.checkpoint.load() if self.checkpoint else None
+        if saved is None and after is not None:
+            saved = Saved(after.moments, after.stream, np.empty((0, 2)), {}, after.gathered)
+        if saved is None:
+            return
+        self.tally.add(saved.moments)
+        self.engine.stream[:] = saved.stream
+        if hasattr(self.engine, "restore"):
+            self.engine.restore(saved.episodes)
+        self.curve = [(float(k), float(v)) for k, v in saved.curve]
+        for name, number in saved.numbers.items():
+            setattr(self.plan, name, number)
+
+    def _save(self, final: bool = False) -> None:
+        if self.checkpoint is None or not (final or self.checkpoint.due):
+            return
+        numbers = {name: int(getattr(self.plan, name)) for name in ("cost", "refreshes", "rows_planned")}
+        moments: Moments = self.tally.moments()
+        gathered = self.engine.gathered(self.tally.episodes)
+        curve = np.array(self.curve).reshape(-1, 2)
+        self.checkpoint.save(Saved(moments, self.engine.stream, curve, numbers, gathered))

@@ -1,0 +1,101 @@
+"""What an exploration gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats
+from rewardmix._errors import InputError
+from rewardmix.episodes import Episodes
+from rewardmix.exploration.coverage import Coverage, coverage
+from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Info:
+    """How it went.
+
+    Attributes:
+        stopped: "budget", "threshold" or "interrupted" ("error" inside an ExplorationError).
+        confidence: name of the confidence setting.
+        guarantee: what that setting promises.
+        counts: name of the counting rule.
+        growth: counts grow by this factor between two plans.
+        curve: (n, 2) episodes and V_0 at each time that everything was planned.
+        refreshes: how often everything was planned.
+        rows_planned: plans made for single first picks.
+        moments: what was counted.
+        model: the world, if it was a model.
+    """
+
+    stopped: str
+    confidence: str
+    guarantee: str
+    counts: str
+    growth: float
+    curve: Floats
+    refreshes: int
+    rows_planned: int
+    moments: Moments
+    model: RewardMixingMDP | None
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Pairs seen, possible but never seen, and impossible."""
+        return coverage(self.moments, self.model)
+
+    def __repr__(self) -> str:
+        return (
+            f"Info(stopped={self.stopped!r}, confidence={self.confidence!r}, counts={self.counts!r}, "
+            f"growth={self.growth:g}, refreshes={self.refreshes}, rows_planned={self.rows_planned})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """What was learnt.
+
+    Attributes:
+        moments: the counts of all episodes.
+        episodes: how many there were.
+        uncertainty: V_0 of the final counts, between 0 (all known) and 1 (nothing known).
+        gathered: the episodes themselves, or None if they were not kept (on request, or because of their size).
+        stream: where the random numbers stand, so that the exploration can go on.
+        info: how it went.
+    """
+
+    moments: Moments
+    episodes: int
+    uncertainty: float
+    gathered: Episodes | None
+    stream: NDArray[np.uint64]
+    info: Info
+
+    def __repr__(self) -> str:
+        return (
+            f"Exploration(episodes={self.episodes}, uncertainty={self.uncertainty:.4g}, "
+            f"pairs seen={self.moments.pair_keys.size}, stopped={self.info.stopped!r})"
+        )
+
+
+@dataclass(frozen=True)
+class Update:
+    """Progress, for ``on_update``."""
+
+    episodes: int
+    uncertainty: float
+    budget: int | None
+    threshold: float | None
+
+
+class ExplorationError(InputError):
+    """The environment did something that it must not do; ``exploration`` is what was gathered before."""
+
+    def __init__(self, message: str, exploration: Exploration) -> None:
+        super().__init__(message)
+        self.exploration = exploration

@@ -1,0 +1,134 @@
+"""Simple planners to compare with, behind the same verb: each takes a model and returns a policy and its exact value.
+
+    plan_markov    average-reward MDP. State paths do not depend on the context, so a policy that does not look at
+                   rewards earns the average reward: its optimum is the best Markov policy, exactly
+    plan_qmdp      plays sum_m b_m Q_m(s, a), as if the context were told after this step: never pays for information
+    plan_greedy    plays the best expected reward of this step under the posterior
+    plan_told      is told the context at the start: an upper bound of every policy, not a policy
+    plan_uniform   plays any action
+
+The belief policies are made into controllers with nodes at belief points (all reachable ones if they are few), so that
+their values are computed and not simulated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rewardmix import belief as bayes
+from rewardmix._check import Floats
+from rewardmix.evaluation import controller_value, markov_value
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning.alpha import AlphaVectors
+from rewardmix.planning.grids import Reach, log_ratios
+from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out
+from rewardmix.planning.tables import compact
+from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, uniform
+
+NODES = 256
+"""Belief points of a belief policy that is made into a controller."""
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """A simple policy and what it earns.
+
+    Attributes:
+        name: for tables.
+        policy: None where the value is only a bound.
+        value: exact value of ``policy`` in the model that was planned for, or the bound.
+        decide: (step, state, belief) -> action, for policies that follow a belief.
+    """
+
+    name: str
+    policy: MarkovPolicy | Controller | None
+    value: float
+    decide: AlphaVectors | None = None
+
+
+def plan_markov(model: RewardMixingMDP) -> Baseline:
+    """The best policy that looks at the step and the state only."""
+    quality = action_values(model, model.mean)
+    table = np.eye(model.num_actions)[quality.argmax(axis=2)]
+    policy = MarkovPolicy(table)
+    return Baseline("Markov", policy, markov_value(policy, model))
+
+
+def plan_uniform(model: RewardMixingMDP) -> Baseline:
+    """Every action equally likely."""
+    policy = uniform(model)
+    return Baseline("uniform", policy, markov_value(policy, model))
+
+
+def plan_told(model: RewardMixingMDP) -> Baseline:
+    """What could be earned if the context were told at the start."""
+    values = [float(model.initial @ action_values(model, means)[0].max(axis=1)) for means in model.means]
+    return Baseline("told the context", None, float(model.weights @ values))
+
+
+def plan_qmdp(model: RewardMixingMDP) -> Baseline:
+    """Plays as if the context were told after this step."""
+    quality = np.stack([action_values(model, means) for means in model.means], axis=-1)
+    return _belief_baseline("QMDP", quality, model)
+
+
+def plan_greedy(model: RewardMixingMDP) -> Baseline:
+    """Plays the best expected reward of this step under the posterior."""
+    means = np.moveaxis(model.means, 0, -1)
+    return _belief_baseline("greedy Bayes", np.broadcast_to(means, (model.horizon, *means.shape)), model)
+
+
+def action_values(model: RewardMixingMDP, means: Floats) -> Floats:
+    """(H, S, A): value of each action, played optimally afterwards, when the expected rewards are ``means`` (S, A)."""
+    quality = np.empty((model.horizon, *means.shape))
+    later = np.zeros(model.num_states)
+    for t in reversed(range(model.horizon)):
+        quality[t] = means + (model.transition_rows @ later).reshape(means.shape)
+        later = quality[t].max(axis=1)
+    return quality
+
+
+def as_controller(policy: BeliefPolicy, nodes: list[Floats]) -> Controller:
+    """The controller that rounds the belief to the nearest node after every step.
+
+    Args:
+        policy: decides by belief.
+        nodes: for each step the beliefs (K_t, M) of its nodes; the first of step 0 is the start.
+    """
+    model, states = policy.model, np.arange(policy.model.num_states)
+    actions, successors = [], []
+    for t, beliefs in enumerate(nodes):
+        plays = np.array([[policy.decide(t, int(s), belief) for belief in beliefs] for s in states])
+        actions.append(plays)
+        moves = np.zeros((*plays.shape, model.num_values), dtype=np.int64)
+        if t + 1 < len(nodes):
+            roots = np.sqrt(nodes[t + 1]).T
+            for z in range(model.num_values):
+                likelihood = np.moveaxis(model.laws[:, states[:, None], plays, z], 0, -1)
+                moves[:, :, z] = np.argmax(np.sqrt(bayes.update(beliefs, likelihood)) @ roots, axis=-1)
+        successors.append(moves)
+    return compact(actions, successors, np.zeros(model.num_states, dtype=np.int64), model)
+
+
+def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
+    """For each step, beliefs to round to: all reachable ones if few, else a grid or spread-out samples."""
+    start = model.weights[None] / model.weights.sum()
+    if model.num_contexts == 2:
+        reach = Reach(model.weights, log_ratios(*model.laws.reshape(2, -1)), model.horizon)
+        grids = [reach.grid(t, count) for t in range(model.horizon)]
+        return [np.stack([grid, 1.0 - grid], axis=1) for grid in grids]
+    reachable = reachable_beliefs(model, 2 * count)
+    if reachable is not None:
+        return reachable
+    sampled = sampled_beliefs(model, [start] * model.horizon, None, 8 * count, np.random.default_rng(0))
+    return [start, *(spread_out(start, found, count) for found in sampled[1:])]
+
+
+def _belief_baseline(name: str, vectors: Floats, model: RewardMixingMDP) -> Baseline:
+    """Decide by the best of one vector for each action; vectors: (H, S, A, M)."""
+    labels = np.broadcast_to(np.arange(model.num_actions), vectors.shape[1:3])
+    decide = AlphaVectors(tuple(vectors), (labels,) * model.horizon)
+    policy = as_controller(BeliefPolicy(model, decide), belief_nodes(model))
+    return Baseline(name, policy, controller_value(policy, model), decide)

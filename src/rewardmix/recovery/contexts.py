@@ -1,0 +1,261 @@
+"""More than two contexts, and how many there are.
+
+Covariances of M contexts have rank M - 1, which leaves a rotation open: pairs alone cannot tell the contexts, whole
+episodes can. Starts: the leading M - 1 factors of the standardised covariances, each episode's place along them, and
+k-means of these places; and laws drawn at random. Many starts are climbed a little way, the most promising to the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats, as_count, as_number, refuse
+from rewardmix.episodes import Episodes
+from rewardmix.recovery import likelihood, starts
+from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.finish import finished
+from rewardmix.recovery.likelihood import Fit, Mixture, climb
+from rewardmix.recovery.patterns import Patterns
+from rewardmix.recovery.result import Evidence, Question, Recovery, Start
+
+SPECTRAL_STARTS, RANDOM_STARTS = 3, 17
+"""Starts that are climbed a little way."""
+
+SCREENING, POLISHED = 40, 5
+"""E-steps of the first climb, and how many starts are climbed to the end."""
+
+SCREENED = 20_000
+"""Bags of which the first climbs see a share, when there are more."""
+
+ENOUGH = 1e-3
+"""For choosing the number of contexts a climb has converged when three E-steps gain less: criteria differ by more."""
+
+FILLS = 10
+"""Rounds in which covariances that were never seen are filled from the factors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """How many contexts there are, by the Bayesian information criterion.
+
+    Attributes:
+        num_contexts: the number with the smallest criterion.
+        criterion: {M: -2 log-likelihood + parameters * log(episodes)}, among converged climbs.
+        loglik: {M: the log-likelihood}.
+        parameters: {M: free parameters}.
+        starts: {M: every climb}.
+        mixtures: {M: the best converged fit}.
+        unconverged: numbers M left out because no climb converged.
+    """
+
+    num_contexts: int
+    criterion: dict[int, float]
+    loglik: dict[int, float]
+    parameters: dict[int, int]
+    starts: dict[int, tuple[Start, ...]]
+    mixtures: dict[int, Mixture]
+    unconverged: tuple[int, ...]
+
+
+def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float = 0.0, seed: int = 0) -> Choice:
+    """The number of contexts, from one to ``max_contexts``, that the episodes support.
+
+    Args:
+        episodes: whole episodes.
+        max_contexts: the largest number tried.
+        prior: pseudo-count; 0, maximum likelihood, is what the criterion is about.
+        seed: of the starts.
+    """
+    from rewardmix.recovery.front import evidence_of
+
+    most = as_count("max_contexts", max_contexts)
+    if len(episodes) == 0:
+        refuse("episodes", "no episodes", "at least one")
+    evidence = evidence_of(episodes)
+    bags = evidence.bags
+    assert bags is not None
+    one = Mixture(np.ones(1), bags.average[None])
+    fits = {1: [Fit(one, likelihood.statistics(bags, one).loglik, 0.0, 1, True, "average")]}
+    for contexts in range(2, most + 1):
+        question = Question(contexts, None, prior, seed)
+        fits[contexts] = climb_many(evidence, question, tolerance=ENOUGH / bags.total, polished=3)
+    return _choice(fits, bags)
+
+
+def _choice(fits: dict[int, list[Fit]], bags: Patterns) -> Choice:
+    visited = int((bags.occurrences.sum(axis=1) > 0).sum())
+    best: dict[int, Fit] = {}
+    for contexts, climbs in fits.items():
+        done = [fit for fit in climbs if fit.converged]
+        if done:
+            best[contexts] = max(done, key=lambda fit: fit.loglik)
+    penalty = float(np.log(max(bags.total, 2.0)))
+    parameters = {m: m * visited * (bags.num_values - 1) + m - 1 for m in fits}
+    criterion = {m: -2.0 * fit.loglik + parameters[m] * penalty for m, fit in best.items()}
+    return Choice(
+        min(criterion, key=lambda m: (round(criterion[m], 6), m)),
+        criterion,
+        {m: fit.loglik for m, fit in best.items()},
+        parameters,
+        {
+            m: tuple(Start(f.start, f.loglik, f.objective, f.iterations, f.converged) for f in climbs)
+            for m, climbs in fits.items()
+        },
+        {m: fit.mixture for m, fit in best.items()},
+        tuple(m for m in fits if m not in best),
+    )
+
+
+def many(evidence: Evidence, question: Question) -> Recovery:
+    """Any number of contexts by maximum likelihood on whole episodes."""
+    if evidence.bags is None:
+        refuse(
+            "data", "moments without episodes", "Episodes: pairs of rewards cannot tell more than two contexts apart"
+        )
+    fits = climb_many(evidence, question)
+    source = "estimated" if question.weights is None else "known"
+    return finished("best", evidence, question, fits, bags=evidence.bags, source=source)
+
+
+def climb_many(
+    evidence: Evidence, question: Question, *, tolerance: float = 1e-10, polished: int = POLISHED
+) -> list[Fit]:
+    """A little way from every start, to the end from the most promising; the short climbs are listed too."""
+    bags = evidence.bags
+    assert bags is not None
+    as_number("prior", question.prior, above=-1e-300)
+    rng = np.random.default_rng([question.seed, question.num_contexts])
+    sample = bags if bags.counts.size <= SCREENED else _share(bags, SCREENED)
+    if not evidence.confidence.first.size:
+        return [_one_law(bags, question)]
+    short = [
+        climb(
+            lambda mixture: likelihood.statistics(sample, mixture),
+            mixture,
+            average=bags.average,
+            prior=question.prior,
+            weights=question.weights,
+            max_iterations=SCREENING,
+            tolerance=tolerance,
+            name=name,
+        )
+        for name, mixture in _starts(evidence, question, rng)
+    ]
+    order = sorted(range(len(short)), key=lambda k: -short[k].objective)
+    long = [
+        climb(
+            lambda mixture: likelihood.statistics(bags, mixture),
+            short[k].mixture,
+            average=bags.average,
+            prior=question.prior,
+            weights=question.weights,
+            tolerance=tolerance,
+            name=short[k].start,
+        )
+        for k in order[:polished]
+    ]
+    return long
+
+
+def _share(bags: Patterns, count: int) -> Patterns:
+    """The first bags; merged bags lie in the order of a hash, so these are a fair sample."""
+    end = int(bags.offsets[count])
+    return replace(bags, symbols=bags.symbols[:end], offsets=bags.offsets[: count + 1], counts=bags.counts[:count])
+
+
+def _one_law(bags: Patterns, question: Question) -> Fit:
+    """Without pairs nothing tells contexts apart: all of them are the average."""
+    weights = question.weights
+    if weights is None:
+        weights = np.full(question.num_contexts, 1.0 / question.num_contexts)
+    mixture = Mixture(weights, np.repeat(bags.average[None], question.num_contexts, axis=0))
+    loglik = likelihood.statistics(bags, mixture).loglik
+    return Fit(mixture, loglik, loglik, 1, True, "average")
+
+
+def _starts(evidence: Evidence, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:
+    bags, contexts = evidence.bags, question.num_contexts
+    assert bags is not None
+    equal = np.full(contexts, 1.0 / contexts)
+    loadings = factors(evidence.confidence, contexts - 1)
+    places = episode_places(_share(bags, min(bags.counts.size, SCREENED)), evidence.confidence, loadings)
+    out = []
+    for number in range(SPECTRAL_STARTS):
+        cluster = clusters(places, bags.counts[: places.shape[0]], contexts, rng)
+        out.append((f"factors {number + 1}", _from_clusters(bags, cluster, contexts)))
+    paired = np.zeros(evidence.confidence.num_points, bool)
+    paired[evidence.confidence.first // evidence.confidence.width] = True
+    paired[evidence.confidence.second // evidence.confidence.width] = True
+    for number in range(RANDOM_STARTS):
+        out.append((f"random {number + 1}", starts.random_mixture(bags.average, equal, paired, rng)))
+    return out
+
+
+def factors(confidence: ConfidenceSet, rank: int) -> Floats:
+    """(N, rank) loadings of the standardised covariances, unseen entries filled by what the loadings say."""
+    average = np.nan_to_num(confidence.average, nan=0.5)
+    scale = np.sqrt(np.maximum(average * (1.0 - average), 1e-6))
+    size = average.size
+    matrix = np.full((size, size), np.nan)
+    values = confidence.centre / (scale[confidence.first] * scale[confidence.second])
+    matrix[confidence.first, confidence.second] = matrix[confidence.second, confidence.first] = values
+    unseen = np.isnan(matrix)
+    filled = np.where(unseen, 0.0, matrix)
+    loadings = np.zeros((size, rank))
+    for _ in range(FILLS if unseen.any() else 1):
+        values, vectors = np.linalg.eigh(filled)
+        top = slice(max(size - rank, 0), None)
+        loadings = np.zeros((size, rank))
+        loadings[:, : min(rank, size)] = vectors[:, top] * np.sqrt(np.maximum(values[top], 1e-12))
+        filled = np.where(unseen, loadings @ loadings.T, filled)
+    return loadings
+
+
+def episode_places(bags: Patterns, confidence: ConfidenceSet, loadings: Floats) -> Floats:
+    """(P, rank): where each bag lies along the factors, by ridge regression of its standardised rewards."""
+    average = np.nan_to_num(confidence.average, nan=0.5).reshape(confidence.num_points, -1)
+    scale = np.sqrt(np.maximum(average * (1.0 - average), 1e-6))
+    table = loadings.reshape(confidence.num_points, confidence.width, -1)
+    indicator = np.array([[0.0], [1.0]]) if confidence.width == 1 else np.eye(confidence.width)
+    standard = (indicator[None] - average[:, None]) / scale[:, None]  # (X, Z, width)
+    moved = np.einsum("xzd,xdr->xzr", standard, table).reshape(-1, loadings.shape[1])
+    gram = np.einsum("xdr,xdq->xrq", table, table)
+    begin = bags.offsets[:-1]
+    pull = np.add.reduceat(moved[bags.symbols], begin, axis=0)
+    weight = np.add.reduceat(gram[bags.symbols // bags.num_values], begin, axis=0) + np.eye(loadings.shape[1])
+    return np.asarray(np.linalg.solve(weight, pull[..., None])[..., 0])
+
+
+def clusters(
+    places: Floats, counts: Floats, number: int, rng: np.random.Generator, rounds: int = 15
+) -> NDArray[np.int64]:
+    """(P,) cluster of each place: k-means with spread-out random centres, each place weighing its count."""
+    centres = places[rng.choice(len(places), 1, p=counts / counts.sum())]
+    for _ in range(number - 1):
+        far = ((places[:, None] - centres[None]) ** 2).sum(axis=2).min(axis=1) * counts
+        chance = far / far.sum() if far.sum() > 0 else counts / counts.sum()
+        centres = np.concatenate([centres, places[rng.choice(len(places), 1, p=chance)]])
+    nearest = np.zeros(len(places), np.int64)
+    for _ in range(rounds):
+        nearest = ((places[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
+        for m in range(number):
+            mine = nearest == m
+            if mine.any():
+                centres[m] = (places[mine] * counts[mine, None]).sum(axis=0) / counts[mine].sum()
+    return nearest
+
+
+def _from_clusters(bags: Patterns, cluster: NDArray[np.int64], contexts: int) -> Mixture:
+    """Laws and weights as if each bag came from its cluster for sure, pulled a little to the average."""
+    few = _share(bags, cluster.size)
+    owner = np.repeat(cluster, np.diff(few.offsets))
+    size = bags.num_points * bags.num_values
+    repeated = np.repeat(few.counts, np.diff(few.offsets))
+    sums = np.bincount(owner * size + few.symbols, weights=repeated, minlength=contexts * size)
+    sums = sums.reshape(contexts, bags.num_points, bags.num_values)
+    laws = (sums + 2.0 * bags.average) / (sums.sum(axis=2, keepdims=True) + 2.0)
+    weights = np.bincount(cluster, weights=few.counts, minlength=contexts) + 1.0
+    return starts.inward(Mixture(weights / weights.sum(), laws), bags.average)

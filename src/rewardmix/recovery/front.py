@@ -1,0 +1,79 @@
+"""``recover``: the front door of the room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rewardmix._check import Floats, as_count, as_floats, as_number, at, check_probabilities, first, refuse
+from rewardmix.episodes import Episodes
+from rewardmix.moments import Moments
+from rewardmix.recovery.best import best
+from rewardmix.recovery.confidence import ConfidenceSet, Radius, confidence_set, hoeffding
+from rewardmix.recovery.patterns import merged, patterns
+from rewardmix.recovery.result import Evidence, Method, Question, Recovery
+
+
+def recover(
+    data: ConfidenceSet | Moments | Episodes,
+    *,
+    num_contexts: int = 2,
+    weights: ArrayLike | None = None,
+    prior: float = 1.0,
+    method: Method = best,
+    seed: int = 0,
+    failure: float = 0.05,
+    accuracy: float = 0.1,
+    radius: Radius = hoeffding,
+) -> Recovery:
+    """A model from what was seen.
+
+    Args:
+        data: whole episodes say most (weights, orientation and more than two contexts need them); moments and
+            confidence sets are enough for the rest.
+        num_contexts: M; ``choose_contexts`` finds it.
+        weights: (M,) if known; "uniform" for equal ones; None to estimate them.
+        prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood.
+        method: ``best``, ``paper``, ``spectral`` or ``sweep(...)`` of ``rewardmix.recovery``, or a function like them.
+        seed: of the random starts.
+        failure: of the confidence set, if ``data`` is none.
+        accuracy: of the confidence set, if ``data`` is none.
+        radius: of the confidence set, if ``data`` is none: ``hoeffding`` or ``normal(3.0)``.
+    """
+    contexts = as_count("num_contexts", num_contexts, least=2)
+    if not callable(method):
+        refuse("method", repr(method), "a function: best, paper, spectral or sweep(...) of rewardmix.recovery")
+    if isinstance(prior, int | float) and prior != 0:
+        as_number("prior", prior, above=0.0)
+    question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
+    return method(evidence_of(data, failure=failure, accuracy=accuracy, radius=radius), question)
+
+
+def evidence_of(data: Any, *, failure: float = 0.05, accuracy: float = 0.1, radius: Radius = hoeffding) -> Evidence:
+    """A confidence set and whatever finer there is."""
+    if isinstance(data, ConfidenceSet):
+        return Evidence(data)
+    if isinstance(data, Moments):
+        return Evidence(confidence_set(data, failure=failure, accuracy=accuracy, radius=radius), data)
+    if isinstance(data, Episodes):
+        moments = Moments.of(data)
+        confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
+        return Evidence(confidence, moments, merged(patterns(data)))
+    refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")
+
+
+def as_weights(weights: Any, num_contexts: int) -> Floats | None:
+    """Known weights as an array; None if they are not known."""
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights != "uniform":
+            refuse("weights", repr(weights), '"uniform", an array of probabilities, or None')
+        return np.full(num_contexts, 1.0 / num_contexts)
+    array = as_floats("weights", weights, (num_contexts,))
+    check_probabilities("weights", array, "contexts")
+    if (array <= 0).any():
+        refuse(at("weights", first(array <= 0)), 0.0, "a positive weight")
+    return array

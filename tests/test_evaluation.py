@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+from hypothesis import given
+
+from oracles import all_markov_policies, best_value, policy_value, trajectories
+from rewardmix import BeliefPolicy, InputError, evaluate, make_env, problems, uniform
+from rewardmix.evaluation import interval
+from strategies import models, models_and_policies, random_controller
+
+
+@given(models_and_policies(contexts=(2, 3), values=(2, 3)))
+def test_exact_values_are_sums_over_all_trajectories(pair):
+    model, policy = pair
+    found = evaluate(policy, model)
+    assert found.exact
+    assert found.lower == found.value == found.upper
+    assert found.value == pytest.approx(policy_value(policy, model), abs=1e-10)
+
+
+@given(models(max_states=2, max_actions=2, max_horizon=2))
+def test_no_policy_beats_the_tree_and_trajectories_add_up_to_one(model):
+    best = best_value(model)
+    for policy in all_markov_policies(model):
+        assert evaluate(policy, model).value <= best + 1e-12
+        assert sum(p for p, *_ in trajectories(policy, model)) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_controller_can_be_valued_in_a_model_it_was_not_made_for():
+    model, other = problems.make("random", seed=1), problems.make("random", seed=2)
+    policy = random_controller(model, np.random.default_rng(0))
+    assert evaluate(policy, other).value != evaluate(policy, model).value
+
+
+def test_other_policies_and_environments_are_played():
+    model = problems.make("random", states=3, actions=2, horizon=3)
+    policy = BeliefPolicy(model, lambda step, state, belief: int(belief[1] > 0.5))
+    in_model = evaluate(policy, model, episodes=3000, seed=1, failure=1e-6)
+    in_env = evaluate(policy, make_env(model), episodes=3000, seed=1, failure=1e-6)
+    assert in_model == in_env
+    assert not in_model.exact
+    assert in_model.lower < policy_value(policy, model) < in_model.upper
+
+
+def test_intervals_cover_at_their_level():
+    """2,000 intervals at failure 0.1 of 50 returns each; exact binomial band with room for Student's approximation."""
+    model = problems.make("hard")
+    exact = evaluate(uniform(model), model).value
+    rng = np.random.default_rng(3)
+    returns = rng.integers(2, size=(2000, 50)) + rng.integers(2, size=(2000, 50))
+    missed = sum(not found.lower <= exact <= found.upper for found in (interval(r.astype(float), 0.1) for r in returns))
+    assert 120 <= missed <= 290
+
+
+def test_misfits_are_refused():
+    model = problems.make("shop")
+    with pytest.raises(InputError, match="episodes: found 1, expected a whole number of at least 2"):
+        evaluate(BeliefPolicy(model, lambda *_: 0), model, episodes=1)
+    with pytest.raises(InputError, match="failure: found 2, expected a finite number above 0 and below 1"):
+        evaluate(BeliefPolicy(model, lambda *_: 0), model, episodes=10, failure=2)
+    small = problems.make("random", states=4, actions=2, horizon=10)
+    controller = random_controller(model, np.random.default_rng(0))
+    with pytest.raises(InputError, match="policy: found a controller that plays action 3, expected actions below 2"):
+        evaluate(controller, small)

@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.sparse import csr_array
+
+from rewardmix import InputError, RewardMixingMDP, problems
+from rewardmix.model import dense_transition, state_action
+from strategies import models
+
+GOOD = {
+    "transition": np.full((2, 2, 2), 0.5),
+    "initial": [0.5, 0.5],
+    "weights": [0.3, 0.7],
+    "rewards": np.full((2, 2, 2), 0.25),
+    "horizon": 3,
+}
+
+
+def build(**changes):
+    return RewardMixingMDP(**{**GOOD, **changes})
+
+
+def changed(name, index, value):
+    array = np.array(GOOD[name], float)
+    array[index] = value
+    return {name: array}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (changed("transition", (1, 0, 1), 0.4), r"transition\[1, 0\]: found sum 0.9, expected .* sum to 1"),
+        (changed("transition", (0, 1, 0), -0.1), r"transition\[0, 1, 0\]: found -0.1, expected a probability"),
+        (changed("transition", (0, 1, 1), np.nan), r"transition\[0, 1, 1\]: found nan, expected a finite number"),
+        ({"transition": np.full((2, 2, 3), 1 / 3)}, r"transition: found shape \(2, 2, 3\), expected shape \(2, 2, 2\)"),
+        ({"transition": "abc"}, r"transition: found str .* expected an array of numbers"),
+        ({"transition": csr_array(np.full((3, 2), 0.5))}, r"transition: found sparse shape \(3, 2\), .*\(4, 2\)"),
+        ({"transition": csr_array([[1, 0], [1, 0], [0.5, 0.4], [1, 0]])}, r"transition\[1, 0\]: found sum 0.9"),
+        ({"transition": csr_array([[1, 0], [2, -1], [1, 0], [1, 0]])}, r"transition\[0, 1, 0\]: found 2.0"),
+        ({"initial": [0.5, 0.4]}, "initial: found sum 0.9"),
+        ({"initial": [[0.5, 0.5]]}, r"initial: found shape \(1, 2\), expected shape \(any,\)"),
+        ({"weights": [1.0, 0.0]}, r"weights\[1\]: found 0.0, expected a positive weight"),
+        ({"weights": [1.0], "rewards": np.full((1, 2, 2), 0.5)}, "weights: found 1 context, expected at least 2"),
+        ({"weights": [0.5, 0.6]}, "weights: found sum 1.1"),
+        ({"rewards": np.full((2, 2, 2), 1.5)}, r"rewards\[0, 0, 0\]: found 1.5, expected a probability"),
+        ({"rewards": np.full((3, 2, 2), 0.5)}, r"rewards: found shape \(3, 2, 2\), expected shape \(2, 2, any\)"),
+        ({"rewards": np.full((2, 2), 0.5)}, r"rewards: found shape \(2, 2\), expected shape \(2, 2, A\) or"),
+        ({"rewards": np.full((2, 2, 2, 2), 0.4)}, r"rewards\[0, 0, 0\]: found sum 0.8, .* over reward values"),
+        ({"horizon": 0}, "horizon: found 0, expected a whole number of at least 1"),
+        ({"horizon": 2.5}, r"horizon: found 2.5 \(float\)"),
+        ({"horizon": True}, "horizon: found True"),
+        ({"reward_values": (1.0, 0.0)}, r"reward_values\[1\]: found 0.0, expected more than 1"),
+        ({"reward_values": (1.0,)}, r"reward_values: found \[1.0\], expected at least two values"),
+        ({"reward_values": (0, 1, 2)}, r"rewards: found shape \(2, 2, 2\), expected shape \(2, 2, A, 3\)"),
+        ({"state_names": ("a",)}, "state_names: found 1 names, expected 2 names, or none"),
+    ],
+)
+def test_bad_input_is_refused_by_name(changes, message):
+    with pytest.raises(InputError, match=message):
+        build(**changes)
+
+
+def test_it_is_frozen_and_keeps_its_own_copy():
+    transition = np.full((2, 2, 2), 0.5)
+    model = build(transition=transition)
+    transition[0, 0] = 7
+    assert model.transition[0, 0, 0] == 0.5
+    with pytest.raises(AttributeError):
+        model.horizon = 4  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        model.rewards[0, 0, 0] = 1
+
+
+def test_the_shape_of_rewards_depends_on_the_number_of_values_alone():
+    short = build(rewards=np.full((2, 2, 2), 0.25))
+    long = build(rewards=np.full((2, 2, 2, 2), 1.0) * [0.75, 0.25])
+    np.testing.assert_array_equal(short.rewards, long.rewards)
+    np.testing.assert_array_equal(short.laws, long.laws)
+    assert short.laws.shape == (2, 2, 2, 2)
+
+
+@given(models(contexts=(2,)))
+def test_two_contexts_follow_the_formulas_of_the_spec(model):
+    w, p = model.weights[0], model.rewards
+    np.testing.assert_allclose(model.average, w * p[0] + (1 - w) * p[1], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        model.covariance(), np.outer(model.spread.ravel(), model.spread.ravel()), rtol=0, atol=1e-12
+    )
+    np.testing.assert_allclose(model.average + np.sqrt((1 - w) / w) * model.spread, p[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.average - np.sqrt(w / (1 - w)) * model.spread, p[1], rtol=0, atol=1e-9)
+
+
+@given(models(contexts=(2, 3), values=(2, 3)))
+def test_covariance_is_that_of_two_draws_in_one_context(model):
+    """E[1{z} 1{z'}] - E[1{z}] E[1{z'}], summed over contexts by hand."""
+    laws = model.laws.reshape(model.num_contexts, -1, model.num_values)
+    joint = sum(w * np.multiply.outer(law, law) for w, law in zip(model.weights, laws, strict=True))
+    average = np.tensordot(model.weights, laws, axes=1)
+    table = joint - np.multiply.outer(average, average)
+    expected = table[:, 1, :, 1] if model.num_values == 2 else table
+    np.testing.assert_allclose(model.covariance(), expected, rtol=0, atol=1e-12)
+
+
+def test_gap_of_three_contexts_is_refused():
+    with pytest.raises(InputError, match="model: found 3 contexts, expected 2 contexts"):
+        _ = problems.make("random", contexts=3).gap
+
+
+def test_sparse_and_dense_are_the_same_model():
+    dense = problems.make("random", states=6, actions=2, seed=1)
+    sparse = RewardMixingMDP(
+        csr_array(dense.transition.reshape(-1, 6)), dense.initial, dense.weights, dense.rewards, dense.horizon
+    )
+    assert sparse.is_sparse
+    assert not dense.is_sparse
+    np.testing.assert_array_equal(dense_transition(sparse), dense.transition)
+    assert "sparse" in repr(sparse)
+
+
+def test_state_action_is_row_of_the_transition():
+    model = problems.make("random", states=4, actions=3)
+    assert state_action(2, 1, 3) == 7
+    np.testing.assert_array_equal(model.transition_rows[7], model.transition[2, 1])

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from oracles import best_value
+from rewardmix import InputError, evaluate, markov, problems
+from rewardmix.model import dense_transition
+
+
+@pytest.mark.parametrize("name", problems.names())
+def test_every_problem_has_two_contexts_that_differ(name):
+    model = problems.make(name)
+    assert model.num_contexts >= 2
+    assert np.abs(model.rewards[0] - model.rewards[1]).max() > 0.1
+    np.testing.assert_array_equal(model.rewards, problems.make(name).rewards)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("shp", {}, "name: found 'shp', expected one of hard, random, lock"),
+        ("hard", {"states": 3}, "options: found 'states', expected an option of hard: actions, accuracy, seed"),
+        ("hard", {"actions": 2}, "actions: found 2, expected a whole number of at least 3"),
+        ("hard", {"accuracy": 0.3}, "accuracy: found 0.3, expected a number above 0 and at most 0.25"),
+        ("random", {"separation": 0.6}, "separation: found 0.6, expected at most 0.5 for 2 contexts"),
+        ("random", {"successors": 9}, "successors: found 9, expected at most the number of states, 5"),
+        ("random", {"weights": (0.5, 0.6)}, "weights: found sum 1.1"),
+        ("lock", {"slip": 1.5}, "slip: found 1.5"),
+    ],
+)
+def test_bad_options_are_refused(name, options, message):
+    with pytest.raises(InputError, match=message):
+        problems.make(name, **options)
+
+
+@pytest.mark.parametrize("e", [0.01, 0.04, 0.25])
+@pytest.mark.parametrize("actions", [3, 5])
+def test_hard_has_optimal_value_one_plus_two_e(e, actions):
+    """Closed form of the lower bound's family, and 1 for everyone who does not look at the first reward."""
+    model = problems.make("hard", actions=actions, accuracy=e)
+    assert best_value(model) == pytest.approx(1 + 2 * e, abs=1e-12)
+    np.testing.assert_allclose(model.average, 0.5, rtol=0, atol=1e-15)
+    for first in range(actions):
+        assert evaluate(markov(np.array([first, 0]), model), model).value == pytest.approx(1.0, abs=1e-12)
+
+
+def test_random_separation_is_exact():
+    model = problems.make("random", separation=0.15, weights=(0.3, 0.7), seed=2)
+    np.testing.assert_allclose(np.abs(model.gap) / 2, 0.15, rtol=0, atol=1e-12)
+    assert (np.sign(model.gap) > 0).any()
+    assert (np.sign(model.gap) < 0).any()
+
+
+def test_random_separation_of_many_contexts_and_values():
+    model = problems.make("random", contexts=3, separation=0.1, reward_values=(-1.0, 0.0, 2.0))
+    for m in range(3):
+        for n in range(m):
+            distance = np.abs(model.laws[m] - model.laws[n]).sum(axis=-1) / 2
+            steps = distance / 0.2
+            np.testing.assert_allclose(steps, np.round(steps), rtol=0, atol=1e-9)
+            assert (np.round(steps) >= 1).all()
+
+
+def test_random_sparse_has_the_successors_asked_for():
+    model = problems.make("random", states=20, actions=2, successors=3)
+    assert model.is_sparse
+    np.testing.assert_array_equal(np.diff(model.transition.indptr), 3)
+
+
+def test_lock_opens_only_by_its_combination():
+    model = problems.make("lock", steps=4, slip=0.0, seed=3)
+    transition = dense_transition(model)
+    right = [int(np.flatnonzero(transition[s, :, s + 1])[0]) for s in range(4)]
+    assert all((transition[s, :, s + 1] > 0).sum() == 1 for s in range(4))
+    table = np.array([*right, 0, 0])
+    assert evaluate(markov(table, model), model).value == pytest.approx(2 * 0.5)
+    assert model.horizon == 6
+
+
+def test_branches_never_meet():
+    model = problems.make("branches")
+    transition = dense_transition(model)
+    reach = np.linalg.matrix_power(transition.max(axis=1) + np.eye(model.num_states), model.horizon) > 0
+    left, right = range(1, 3), range(3, 5)
+    assert not reach[np.ix_(left, right)].any()
+    assert not reach[np.ix_(right, left)].any()
+    assert reach[0].all()
+
+
+def test_what_names_are_for():
+    assert problems.make("shop").state_names[0] == "home"
+    assert len(problems.make("grid").action_names) == 4

@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bands import assert_follow_model, assert_within
+from rewardmix import InputError, draws, evaluate, problems, simulate, uniform
+from rewardmix.policy import MarkovPolicy
+from rewardmix.simulation_kernels import Tables, successor_lists
+from strategies import models_and_policies, random_controller
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"successors": 2},
+        {"contexts": 3, "weights": (0.2, 0.3, 0.5)},
+        {"reward_values": (-1.0, 0.0, 3.0)},
+    ],
+)
+def test_compiled_episodes_follow_the_model(options):
+    model = problems.make("random", states=4, actions=3, horizon=4, seed=7, **options)
+    rng = np.random.default_rng(1)
+    table = rng.dirichlet(np.ones(3), (4, 4))
+    table[:, 0] = [0.0, 0.4, 0.6]
+    episodes = simulate(MarkovPolicy(table), model, 100_000, seed=2)
+    assert_follow_model(episodes, model, table)
+
+
+def test_pairs_of_rewards_are_correlated_as_the_hidden_context_says():
+    """What one episode's rewards say together: the law of (z at the first step, z at the second) of one pair."""
+    model = problems.make("hard", accuracy=0.04, seed=1)
+    episodes = simulate(uniform(model), model, 300_000, seed=3)
+    joint = np.zeros((3, 3, 2, 2), int)
+    np.add.at(joint, (*episodes.actions.T, *episodes.outcomes.T), 1)
+    expected = np.einsum("m,maz,mby->abzy", model.weights, model.laws[:, 0], model.laws[:, 1])
+    assert_within(joint, joint.sum(axis=(2, 3), keepdims=True), expected, "joint")
+
+
+@settings(max_examples=40)
+@given(models_and_policies(contexts=(2, 3), values=(2, 3)), st.integers(0, 100))
+def test_simulated_returns_agree_with_the_exact_value(pair, seed):
+    """Hoeffding's band at failure 1e-9 a case."""
+    model, policy = pair
+    returns = simulate(policy, model, 4000, seed).returns
+    width = (model.reward_values[-1] - model.reward_values[0]) * model.horizon
+    assert abs(returns.mean() - evaluate(policy, model).value) <= width * np.sqrt(np.log(2e9) / (2 * 4000)) + 1e-12
+
+
+def test_compiled_controllers_play_like_themselves():
+    """Every step of every compiled episode is replayed through start, act and observe."""
+    model = problems.make("random", states=4, actions=3, horizon=5, seed=1, reward_values=(0.0, 0.5, 1.0))
+    policy = random_controller(model, np.random.default_rng(3))
+    episodes = simulate(policy, model, 500, seed=0)
+    rng = np.random.default_rng(0)
+    for k in range(500):
+        memory = policy.start(int(episodes.states[k, 0]))
+        for t in range(5):
+            action = policy.act(memory, rng)
+            assert action == episodes.actions[k, t]
+            memory = policy.observe(memory, action, episodes.rewards[k, t], int(episodes.states[k, t + 1]))
+    assert_follow_model(simulate(policy, model, 50_000, seed=1), model)
+
+
+def test_a_seed_repeats_and_a_longer_run_begins_with_the_shorter():
+    model = problems.make("shop")
+    policy = uniform(model)
+    long, short = simulate(policy, model, 70_000, 5), simulate(policy, model, 60_000, 5)
+    np.testing.assert_array_equal(long.states[:60_000], short.states)
+    np.testing.assert_array_equal(long.outcomes[:60_000], short.outcomes)
+    assert (simulate(policy, model, 100, 6).outcomes != short.outcomes[:100]).any()
+
+
+def test_progress_is_told_and_nothing_is_played_for_zero_episodes():
+    told = []
+    simulate(uniform(problems.make("hard")), "hard", 150_000, on_update=told.append)
+    assert told == [65536, 131072, 150_000]
+    assert len(simulate(uniform(problems.make("hard")), "hard", 0)) == 0
+
+
+def test_misfits_are_refused():
+    model, other = problems.make("shop"), problems.make("hard")
+    with pytest.raises(InputError, match=r"policy: found a table of shape \(2, 2, 3\), expected \(10, 4, 4\)"):
+        simulate(uniform(other), model, 10)
+    with pytest.raises(InputError, match="policy: found a controller of .* expected"):
+        simulate(random_controller(other, np.random.default_rng(0)), model, 10)
+    with pytest.raises(InputError, match="episodes: found -1"):
+        simulate(uniform(model), model, -1)
+    with pytest.raises(InputError, match="env: found int, expected a Gymnasium environment"):
+        simulate(uniform(model), 3, 10)
+
+
+@pytest.mark.parametrize("options", [{}, {"successors": 4}])
+def test_alias_tables_hold_the_law_they_were_made_from(options):
+    """Each cell keeps its own successor with ``keep`` and gives the rest to its alias: adding up gives T back."""
+    model = problems.make("random", states=9, actions=2, seed=5, **options)
+    tables = Tables.of(model)
+    begins, successors, probabilities = successor_lists(model)
+    for row in range(18):
+        part = slice(begins[row], begins[row + 1])
+        law = np.zeros(9)
+        np.add.at(law, tables.successors[part], tables.keep[part])
+        np.add.at(law, tables.aliases[part], 1 - tables.keep[part])
+        wanted = np.zeros(9)
+        wanted[successors[part]] = probabilities[part]
+        np.testing.assert_allclose(law / (part.stop - part.start), wanted, rtol=0, atol=1e-12)
+
+
+def test_the_stream_is_xoshiro256_plus_plus():
+    """First outputs from state 1, 2, 3, 4, as in the reference implementation by Blackman and Vigna."""
+    state, words = (1, 2, 3, 4), []
+    for _ in range(5):
+        word, *state = draws.advance(*(np.uint64(w) for w in state))
+        words.append(int(word))
+    assert words == xoshiro_in_python([1, 2, 3, 4], 5)
+    assert words[:2] == [41943041, 58720359]
+
+
+def xoshiro_in_python(s, count):
+    mask = (1 << 64) - 1
+
+    def rotated(x, k):
+        return ((x << k) | (x >> (64 - k))) & mask
+
+    words = []
+    for _ in range(count):
+        words.append((rotated((s[0] + s[3]) & mask, 23) + s[0]) & mask)
+        t = (s[1] << 17) & mask
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotated(s[3], 45)
+    return words
+
+
+def test_cumulative_never_offers_the_impossible():
+    table = draws.cumulative(np.array([[0.1] * 10 + [0.0], [1.0] + [0.0] * 10, [0.0] * 10 + [1.0]]))
+    top = np.nextafter(1.0, 0.0)
+    assert [int(draws.pick(row, top)) for row in table] == [9, 0, 10]
+    assert [int(draws.pick(row, 0.0)) for row in table] == [0, 0, 10]
+
+
+def test_roles_have_streams_of_their_own():
+    assert not np.array_equal(draws.stream(1, 0), draws.stream(1, 1))
+    np.testing.assert_array_equal(draws.stream(1, 2), draws.stream(np.random.SeedSequence(1), 2))
