@@ -10,17 +10,17 @@ import rewardmix
 ROOT = Path(rewardmix.__file__).parent
 
 ORDER = [
-    "_version", "_errors", "_check", "arrival", "_kernels", "draws", "theory", "model", "belief", "policy", "episodes",
+    "_version", "_errors", "_check", "arrival", "_counting", "_kernels", "draws", "theory", "model", "belief", "policy", "episodes",
     "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation", "planning", "moments",
-    "exploration", "recovery", "learning", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
+    "exploration", "recovery", "bootstrap", "certificate", "learning", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
 
 DOORS = {
     "gymnasium": {"environments"},
     "numba": {"_kernels"},
-    "scipy.optimize": {"recovery/solver.py"},
-    "highspy": {"recovery/solver.py"},
+    "scipy.optimize": {"recovery/magnitudes.py"},
+    "highspy": {"recovery/magnitudes.py"},
     "safetensors": {"stored"},
     "typer": {"cli"},
     "rich": {"cli"},

@@ -9,7 +9,7 @@ from rewardmix._check import as_count, as_number
 from rewardmix.model import RewardMixingMDP
 
 
-def grid(size: int = 4, horizon: int = 12, slip: float = 0.1) -> RewardMixingMDP:
+def grid(size: int = 3, horizon: int = 10, slip: float = 0.1) -> RewardMixingMDP:
     """Two goals in the upper corners of a square; one of them pays today, and only a visit tells which.
 
     The walk starts in the middle of the lowest row. At the goal that pays, staying there earns 0.9 a step, at the

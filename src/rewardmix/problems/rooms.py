@@ -14,7 +14,7 @@ def lock(steps: int = 8, actions: int = 3, slip: float = 0.1, seed: int = 0) -> 
     """A combination lock: one right action in each of ``steps`` states leads to the vault, any other ends outside.
 
     In the vault two visits are left. The first two actions pay there, one of them today: 0.9 and 0.1, or the other
-    way round. Outside every step pays 0.1, which lures those who do not explore. Even the right action fails with
+    way round. Outside every step pays 0.02, which lures those who do not explore. Even the right action fails with
     probability ``slip``. Playing at random, two visits of the vault take about (actions/(1-slip))^steps episodes.
 
     Args:
@@ -33,7 +33,7 @@ def lock(steps: int = 8, actions: int = 3, slip: float = 0.1, seed: int = 0) -> 
         transition[s, code[s], [s + 1, outside]] = 1.0 - slip, slip
     transition[vault] = np.eye(length + 2)[vault]
     rewards = np.zeros((2, length + 2, count))
-    rewards[:, outside] = 0.1
+    rewards[:, outside] = 0.02
     rewards[:, vault] = 0.3
     rewards[:, vault, :2] = [[0.9, 0.1], [0.1, 0.9]]
     names = (*(f"dial {s + 1}" for s in range(length)), "vault", "outside")
@@ -43,8 +43,8 @@ def lock(steps: int = 8, actions: int = 3, slip: float = 0.1, seed: int = 0) -> 
 def riverswim(states: int = 8, horizon: int = 20) -> RewardMixingMDP:
     """A river to swim against the current: left is safe and pays a little, the far right bank may pay a lot.
 
-    Today's context decides whether the right bank pays (0.95) or not (0.05); the left bank pays 0.15 on a day when
-    swimming is worth it and 0.45 otherwise, so a patient swimmer asks the left bank first.
+    Today's context decides whether the right bank pays (0.9) or not (0.05); the left bank pays 0.1 on a day when
+    swimming is worth it and 0.6 otherwise, so a patient swimmer asks the left bank first.
 
     Args:
         states: S >= 3.
@@ -58,8 +58,8 @@ def riverswim(states: int = 8, horizon: int = 20) -> RewardMixingMDP:
         for step, chance in ((1, 0.6), (0, 0.35), (-1, 0.05)):
             transition[s, right, min(max(s + step, 0), count - 1)] += chance
     rewards = np.zeros((2, count, 2))
-    rewards[:, 0, left] = 0.15, 0.45
-    rewards[:, -1, right] = 0.95, 0.05
+    rewards[:, 0, left] = 0.1, 0.6
+    rewards[:, -1, right] = 0.9, 0.05
     names = ("left bank", *(f"water {s}" for s in range(1, count - 1)), "right bank")
     return RewardMixingMDP(
         transition, np.eye(count)[0], EVEN, rewards, horizon, state_names=names, action_names=("left", "right")

@@ -1,0 +1,324 @@
+"""Algorithm 1: explore pairs, recover a model, plan in it; and say what is known about the result.
+
+    explore  ->  Exploration(moments, episodes)         Algorithm 2
+    recover  ->  Recovery(model)                        Algorithm 3
+    plan     ->  Plan(policy)
+    certify  ->  Certificate
+
+With a budget the budget is spent. Without one, exploration goes on in rounds, each twice as long as all before, until
+the pairs are covered (V_0 <= 1/2) *and* the bootstrap puts the regret at ``accuracy`` or less; under the theory setting,
+until V_0 is at the threshold of the paper's theorem. Neither rule alone will do: V_0 follows the number of episodes
+and not what they showed, and the bootstrap cannot see rooms that were never entered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from rewardmix import environments, problems, stored, theory
+from rewardmix._check import as_count, as_number, refuse
+from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
+from rewardmix.certificate import Certificate, Truth, certify
+from rewardmix.evaluation import Evaluation, controller_value, evaluate
+from rewardmix.exploration import Exploration, explore, practical
+from rewardmix.exploration.confidence import Confidence
+from rewardmix.exploration.results import Update
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import Plan, plan, plan_markov, plan_told
+from rewardmix.planning.result import Round
+from rewardmix.policy import Controller
+from rewardmix.recovery import Recovery, best, recover
+from rewardmix.recovery.front import as_weights
+from rewardmix.recovery.result import Method
+
+COVERED = 0.5
+"""V_0 at which the practical setting may stop."""
+
+FIRST_ROUND = 1000
+"""Episodes of the first round, without a budget."""
+
+MOST_EPISODES = 20_000_000
+"""Without a budget no run goes on beyond this; the certificate then says that the rule was not met."""
+
+PLANNING_SECONDS = 60.0
+"""Time limit of planning; only four and more contexts come near it."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Progress, for ``on_update``: which stage is under way, and what it says of itself.
+
+    Attributes:
+        name: "forecast", "explore", "recover", "plan", "bootstrap" or "validate".
+        detail: episodes that the rule may take (forecast), an exploration's Update, a planner's Round, resamples
+            done (bootstrap), episodes played (validate), or None where a stage begins.
+    """
+
+    name: str
+    detail: Update | Round | float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What ``learn`` returns.
+
+    Attributes:
+        policy: adapts to each episode; it can be played, saved, and valued exactly in any model.
+        model: the recovered world.
+        plan: the policy with its bracket in that model.
+        exploration: what was gathered.
+        recovery: how the model came about.
+        certificate: what is known about the policy.
+    """
+
+    policy: Controller
+    model: RewardMixingMDP
+    plan: Plan
+    exploration: Exploration
+    recovery: Recovery
+    certificate: Certificate
+
+
+def learn(
+    env_or_model: Any,
+    *,
+    accuracy: float = 0.1,
+    failure: float = 0.05,
+    episodes: int | None = None,
+    num_contexts: int = 2,
+    weights: ArrayLike | str | None = None,
+    seed: int = 0,
+    confidence: Confidence = practical,
+    method: Method = best,
+    separation: float = 0.0,
+    resamples: int = 8,
+    validate: int = 0,
+    horizon: int | None = None,
+    reward_values: ArrayLike | None = None,
+    on_update: Callable[[Stage], None] | None = None,
+    checkpoint: str | Path | None = None,
+) -> Learned:
+    """Learn a policy for a world of which nothing but its states, actions and horizon is known.
+
+    Args:
+        env_or_model: a Gymnasium environment with Discrete spaces, a problem's name, or a model. Of a model nothing is
+            used but its episodes; it serves to say at the end how good the policy truly is.
+        accuracy: epsilon. The rule stops when the estimated regret is at most this.
+        failure: eta, what confidence levels may fail with.
+        episodes: budget. Left out, the rule decides.
+        num_contexts: M.
+        weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
+        seed: the same seed gives the same result.
+        confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``.
+        method: of recovery, ``best`` or ``paper``.
+        separation: delta, if known; only the threshold of the theory setting uses it.
+        resamples: of the bootstrap; 0 leaves it out (not without a budget).
+        validate: fresh episodes in which the final policy is tried.
+        horizon: H of an environment that does not tell its own.
+        reward_values: of an environment that does not declare them.
+        on_update: called now and then with a ``Stage``.
+        checkpoint: a folder. A run that was stopped goes on from what is there, to the same result.
+    """
+    run = _Run(
+        world=problems.make(env_or_model) if isinstance(env_or_model, str) else env_or_model,
+        accuracy=as_number("accuracy", accuracy, above=0.0),
+        failure=as_number("failure", failure, above=0.0, below=1.0),
+        num_contexts=as_count("num_contexts", num_contexts, least=2),
+        weights=as_weights(weights, num_contexts),
+        seed=as_count("seed", seed, least=0),
+        confidence=confidence,
+        method=method,
+        resamples=as_count("resamples", resamples, least=0 if episodes is not None else 2),
+        horizon=horizon,
+        reward_values=reward_values,
+        tell=on_update or (lambda stage: None),
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+    )
+    as_count("validate", validate, least=0)
+    if episodes is not None:
+        return run.finish(run.explored(as_count("episodes", episodes)), None, validate)
+    if confidence.name == "theory":
+        return run.to_threshold(as_number("separation", separation, above=-1e-300), validate)
+    return run.by_rule(validate)
+
+
+def refresh_at(episodes: int, growth: float = 1.1) -> int:
+    """The first number of episodes, from ``episodes`` on, at which exploration plans everything anew.
+
+    Rounds end there, so that stopping and going on changes nothing: an exploration in rounds, or resumed from a
+    checkpoint, is the same as one in a single go.
+    """
+    played = 0
+    while played < episodes:
+        played = max(played + 1, math.ceil(growth * played))
+    return played
+
+
+@dataclass
+class _Run:
+    """One call of ``learn``: its arguments, and the stages as methods."""
+
+    world: Any
+    accuracy: float
+    failure: float
+    num_contexts: int
+    weights: Any
+    seed: int
+    confidence: Confidence
+    method: Method
+    resamples: int
+    horizon: int | None
+    reward_values: ArrayLike | None
+    tell: Callable[[Stage], None]
+    checkpoint: Path | None
+
+    def by_rule(self, validate: int) -> Learned:
+        """Rounds until pairs are covered and the bootstrap is content."""
+        states, actions, length = self._sizes()
+        self.tell(Stage("forecast", theory.practical_episodes(states, actions, length, COVERED)))
+        number, after = self._rounds_passed(), None
+        while True:
+            after = self.explored(refresh_at(FIRST_ROUND << number), after)
+            last = after.info.stopped == "interrupted" or after.episodes >= MOST_EPISODES
+            if after.uncertainty <= COVERED or last:
+                learned = self.finish(after, COVERED, 0)
+                estimate = learned.certificate.bootstrap
+                if last or (estimate is not None and estimate.mean <= self.accuracy):
+                    return self._validated(learned, validate)
+            number += 1
+            self._pass_round(number)
+
+    def to_threshold(self, separation: float, validate: int) -> Learned:
+        """Explore until V_0 is at the threshold of theorem:upper_bound."""
+        states, actions, length = self._sizes()
+        target = theory.threshold(self.accuracy, separation, length)
+        self.tell(Stage("forecast", theory.fluid_episodes(states, actions, length, target, self.failure)))
+        return self.finish(self.explored(None, threshold=target), target, validate)
+
+    def explored(
+        self, episodes: int | None, after: Exploration | None = None, threshold: float | None = None
+    ) -> Exploration:
+        """Algorithm 2, up to ``episodes`` in all."""
+        return explore(
+            self.world,
+            episodes=episodes,
+            threshold=threshold,
+            failure=self.failure,
+            confidence=self.confidence,
+            seed=self.seed,
+            horizon=self.horizon,
+            reward_values=self.reward_values,
+            after=after,
+            on_update=lambda update: self.tell(Stage("explore", update)),
+            checkpoint=None if self.checkpoint is None else self.checkpoint / "exploration",
+        )
+
+    def finish(self, exploration: Exploration, target: float | None, validate: int) -> Learned:
+        """Algorithm 3, planning, and what may be said of the result."""
+        if exploration.episodes == 0:
+            refuse("episodes", "none played", "at least one episode to learn from")
+        recovery = self.recovered(exploration)
+        self.tell(Stage("plan"))
+        found = plan(
+            recovery.model,
+            gap=self._gap,
+            time_limit=PLANNING_SECONDS if self.num_contexts > 3 else None,
+            on_update=lambda round_: self.tell(Stage("plan", round_)),
+        )
+        certificate = certify(
+            exploration,
+            recovery,
+            found,
+            target=target,
+            failure=self.failure,
+            bootstrap=self._bootstrap(exploration, recovery, found),
+            validation=None,
+            truth=self._truth(found),
+        )
+        learned = Learned(found.policy, recovery.model, found, exploration, recovery, certificate)
+        return self._validated(learned, validate)
+
+    def recovered(self, exploration: Exploration) -> Recovery:
+        """Algorithm 3, on whole episodes if they were kept; states and actions get the world's own names."""
+        self.tell(Stage("recover"))
+        data = exploration.moments if exploration.gathered is None else exploration.gathered
+        recovery = recover(
+            data,
+            num_contexts=self.num_contexts,
+            weights=self.weights,
+            method=self.method,
+            seed=self.seed,
+            failure=self.failure,
+            accuracy=self.accuracy,
+        )
+        states, actions = environments.names_of(self.world)
+        ended = ("end",) * (recovery.model.num_states - len(states)) if states else ()
+        named = dataclasses.replace(recovery.model, state_names=(*states, *ended), action_names=actions)
+        return dataclasses.replace(recovery, model=named)
+
+    def _bootstrap(self, exploration: Exploration, recovery: Recovery, found: Plan) -> BootstrapRegret | None:
+        if exploration.gathered is None or self.resamples == 0:
+            return None
+        self.tell(Stage("bootstrap", 0))
+        return bootstrap_regret(
+            exploration.gathered,
+            recovery.model,
+            found.policy,
+            weights=self.weights,
+            resamples=self.resamples,
+            gap=self._gap,
+            seed=self.seed,
+            on_update=lambda done: self.tell(Stage("bootstrap", done)),
+        )
+
+    def _validated(self, learned: Learned, episodes: int) -> Learned:
+        """The same with an interval from fresh episodes, if some were asked for."""
+        if episodes == 0:
+            return learned
+        self.tell(Stage("validate", 0))
+        value: Evaluation = evaluate(
+            learned.plan.belief_policy if isinstance(self.world, RewardMixingMDP) else learned.policy,
+            self.world,
+            episodes=max(episodes, 2),
+            failure=self.failure,
+            seed=self.seed + 1,
+            on_update=lambda done: self.tell(Stage("validate", done)),
+        )
+        untried = [text for text in learned.certificate.not_proved if "was not tried" not in text]
+        certificate = dataclasses.replace(learned.certificate, validation=value, not_proved=tuple(untried))
+        return dataclasses.replace(learned, certificate=certificate)
+
+    def _truth(self, found: Plan) -> Truth | None:
+        if not isinstance(self.world, RewardMixingMDP):
+            return None
+        ideal = plan(self.world, gap=self._gap, time_limit=PLANNING_SECONDS if self.world.num_contexts > 3 else None)
+        value = controller_value(found.policy, self.world)
+        return Truth(value, ideal.lower, ideal.upper, plan_markov(self.world).value, plan_told(self.world).value)
+
+    @property
+    def _gap(self) -> float:
+        return min(1e-3, self.accuracy / 20)
+
+    def _sizes(self) -> tuple[int, int, int]:
+        if isinstance(self.world, RewardMixingMDP):
+            return self.world.num_states, self.world.num_actions, self.world.horizon
+        length = environments.horizon_of(self.world) if self.horizon is None else self.horizon
+        return (*environments.sizes_of(self.world), length)
+
+    def _rounds_passed(self) -> int:
+        """Rounds that an earlier, interrupted call had found too short."""
+        path = None if self.checkpoint is None else self.checkpoint / "rounds.json"
+        return int(json.loads(path.read_text(encoding="utf-8"))["passed"]) if path and path.is_file() else 0
+
+    def _pass_round(self, number: int) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.mkdir(parents=True, exist_ok=True)
+            stored.replace(self.checkpoint / "rounds.json", json.dumps({"passed": number}).encode())

@@ -1,0 +1,7 @@
+"""Reports: a run as plain data, as one page, and as a policy that plays anywhere."""
+
+from rewardmix.report.page import page
+from rewardmix.report.playable import playable
+from rewardmix.report.summary import summarise
+
+__all__ = ["page", "playable", "summarise"]

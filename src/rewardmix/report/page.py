@@ -1,0 +1,207 @@
+"""The page: a summary as one HTML file that needs nothing else, not even a network.
+
+Everything that comes from a file is escaped where it is written (by the template, by the drawings, as JSON without
+angle brackets), and a content security policy allows the page's own script and style by their hashes and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from markupsafe import Markup
+
+from rewardmix._check import refuse
+from rewardmix.report import belief_figures, figures, words
+from rewardmix.report.playable import as_json
+from rewardmix.report.summary import SCHEMA
+
+SETTINGS = {
+    "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a well-tested "
+    "rule of thumb, not a guarantee.",
+    "theory": "Every constant is derived, so what is listed as shown holds with the stated probability.",
+    "paper": "The paper's forms with one free constant: for studying the theory, not a guarantee.",
+}
+
+
+def page(summary: Mapping[str, Any]) -> str:
+    """The HTML text of a summary (see ``summarise``)."""
+    if summary.get("schema") != SCHEMA:
+        refuse("summary", f"schema {summary.get('schema')!r}", f"{SCHEMA!r}, as written by rewardmix learn")
+    script, style = _part("player.js") + "\n" + _part("session.js"), _part("page.css")
+    values = summary["world"]["reward_values"]
+    return _template().render(
+        summary=summary,
+        style=Markup(style),
+        script=Markup(script),
+        session=Markup(_inert(as_json(summary["session"]))),
+        policy=_security(script, style),
+        lead=_lead(summary),
+        cards=_cards(summary["answer"]),
+        figures=_figures(summary),
+        facts=_facts(summary),
+        measured=words.MEASURED.get(summary["comparison"].get("measured") or "", "of unknown origin"),
+        setting=_setting(summary["certificate"]),
+        several_states=summary["world"]["states"] > 1,
+        two_values=values == [0.0, 1.0],
+        yes="rewarded",
+        no="not rewarded",
+        known=any(row["truth"] for row in summary["rewards"]["rows"]),
+        intervals=any(row["lower"] for row in summary["rewards"]["rows"]),
+        number=words.number,
+        share=words.share,
+        count=words.count,
+    )
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_part("page.html.jinja"))
+
+
+@cache
+def _part(name: str) -> str:
+    return resources.files("rewardmix.report").joinpath(name).read_text("utf-8")
+
+
+def _inert(text: str) -> str:
+    """JSON that cannot end the script element it stands in, nor begin another."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _security(script: str, style: str) -> str:
+    def source(text: str) -> str:
+        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+    return (
+        f"default-src 'none'; script-src {source(script)}; style-src {source(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _lead(summary: Mapping[str, Any]) -> str:
+    world = summary["world"]
+    seen = f"From {words.count(world['episodes'])} episodes, a" if world["episodes"] else "A"
+    states = f"{world['states']} states, " if world["states"] > 1 else ""
+    return (
+        f"{seen} policy was learned for episodes of {world['horizon']} steps ({states}{world['actions']} actions) that "
+        f"each belong to one of {world['contexts']} hidden contexts. It finds out which while it acts."
+    )
+
+
+def _cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    planned = answer["measured"] == "planned"
+    earned = words.number(answer["value"])
+    return [
+        {
+            "title": "The policy earns" if not planned else "The policy is planned to earn",
+            "value": earned,
+            "unit": "an episode",
+            "text": words.earns(answer),
+            "caution": planned,
+        },
+        {
+            "title": "It falls short of the best by",
+            "value": words.fine(answer["regret"]),
+            "unit": "an episode" if answer["regret"] is not None else "",
+            "text": words.regret(answer),
+            "caution": answer["regret"] is None,
+        },
+        {
+            "title": "Adapting is worth",
+            "value": words.signed(answer["gain"]),
+            "unit": "an episode" if answer["gain"] is not None else "",
+            "text": words.gain(answer),
+            "caution": answer["gain"] is None,
+        },
+    ]
+
+
+def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
+    world, beliefs = summary["world"], summary["beliefs"]
+    colours = belief_figures.action_colours(beliefs)
+    return {
+        "comparison": figures.comparison(summary["comparison"].get("rows", ())),
+        "uncertainty": figures.uncertainty(summary["uncertainty"]),
+        "coverage": figures.coverage(summary["coverage"], world) if summary["coverage"] else None,
+        "rewards": figures.rewards(summary["rewards"], world),
+        "key": belief_figures.key(colours, world),
+        "beliefs": _belief_figures(beliefs, world, colours),
+        "maps": _maps(beliefs, world, colours),
+    }
+
+
+def _belief_figures(beliefs: Mapping[str, Any], world: Mapping[str, Any], colours: Mapping[int, str]) -> list[Any]:
+    state = world["state_names"][beliefs["state"]]
+    where = f"in {state} at step {beliefs['step'] + 1}"
+    if beliefs["kind"] == "rays":
+        caption = f"Rewards still to come {where}, over how sure the policy is."
+        return [{"caption": caption, "drawing": belief_figures.rays(beliefs, world, colours)}]
+    curve = belief_figures.value_curve(beliefs, world, colours)
+    return [{"caption": f"Rewards still to come {where}.", "drawing": curve}] if curve else []
+
+
+def _maps(beliefs: Mapping[str, Any], world: Mapping[str, Any], colours: Mapping[int, str]) -> list[Any]:
+    return [
+        {
+            "caption": world["state_names"][part["state"]],
+            "drawing": belief_figures.action_map(part, world, colours),
+        }
+        for part in beliefs.get("maps", ())
+    ]
+
+
+def _setting(certificate: Mapping[str, Any]) -> str:
+    name = str(certificate.get("setting") or "")
+    return SETTINGS.get(name.split("(")[0].strip(), "") or ("As named by its author." if name else "")
+
+
+def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The certificate's numbers, each with what it means."""
+    certificate = summary["certificate"]
+    facts = [_fact("Planned value", words.between(*summary["planned"]),
+                   "in the recovered model, optimistic by nature; not a measurement")]  # fmt: skip
+    if certificate.get("uncertainty") is not None:
+        facts.append(_fact("Uncertainty V₀", words.fine(certificate["uncertainty"]), "when exploration stopped"))
+    covered = certificate.get("coverage") or summary["coverage"]
+    if covered:
+        facts.append(_fact("Pairs of state-actions", f"{words.count(covered.get('seen'))} seen",
+                           f"{words.count(covered.get('never'))} possible but never seen, "
+                           f"{words.count(covered.get('impossible'))} impossible"))  # fmt: skip
+    if certificate.get("kappa") is not None:
+        facts.append(_fact("Kappa", words.fine(certificate["kappa"]),
+                           "the factor on all radii at which magnitudes exist; about 1 or less is consistent"))  # fmt: skip
+    verdicts = [f"{AGREEMENT.get(name, name)} {_verdict(said)}" for name, said in (certificate.get("agreement") or {}).items()]
+    if verdicts:
+        facts.append(_fact("Agreement", "; ".join(verdicts), "of the program, the parities and the likelihood"))
+    bootstrap = certificate.get("bootstrap_regret") or {}
+    if bootstrap.get("mean") is not None:
+        facts.append(_fact("Bootstrap regret", words.fine(bootstrap["mean"]),
+                           f"upper estimate {words.fine(bootstrap.get('upper'))}; blind to what was never entered"))  # fmt: skip
+    played = certificate.get("validation") or {}
+    if played.get("value") is not None:
+        facts.append(_fact("Validation", words.fine(played["value"]),
+                           f"{words.fine(played.get('lower'))} to {words.fine(played.get('upper'))} "
+                           f"in {words.count(played.get('episodes'))} fresh episodes"))  # fmt: skip
+    return facts
+
+
+AGREEMENT = {"lp": "magnitudes", "parity": "signs", "likelihood": "likelihood"}
+
+
+def _verdict(verdict: Any) -> str:
+    if isinstance(verdict, bool):
+        return "agree" if verdict else "disagree"
+    if isinstance(verdict, float):
+        return f"agree in {words.share(verdict, 1)}"
+    return "not asked" if verdict is None else str(verdict)
+
+
+def _fact(name: str, value: str, note: str) -> dict[str, str]:
+    return {"name": name, "value": value, "note": note}

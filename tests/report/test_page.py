@@ -1,0 +1,262 @@
+"""The page in a real browser: played by click and by key, and attacked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from report.example import mixed, summary_of
+
+from rewardmix import belief, problems
+from rewardmix.report import page
+
+SHOP = problems.make("shop")
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return summary_of(SHOP)
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens a summary as a page and watches it: any console message or request but for the file itself is kept."""
+    contexts = []
+
+    def open_page(summary, **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.trouble = []
+        tab.on("console", lambda message: tab.trouble.append(message.text))
+        tab.on("pageerror", lambda error: tab.trouble.append(str(error)))
+        tab.on("dialog", lambda dialog: (tab.trouble.append("a dialog"), dialog.dismiss()))
+        tab.on("request", lambda request: tab.trouble.append(request.url) if not _own(request.url) else None)
+        path = tmp_path / "report.html"
+        path.write_text(page(json.loads(json.dumps(summary))), encoding="utf-8")
+        tab.goto(path.as_uri())
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def _own(url: str) -> bool:
+    return url.endswith("/report.html") or url == "data:,"
+
+
+class Follower:
+    """What Python says the page should show: plays the exported tables and the only Bayes update."""
+
+    def __init__(self, policy: dict, start: int) -> None:
+        self.policy, self.step, self.state = policy, 0, start
+        self.memory, self.belief = policy["first"][start], np.array(policy["weights"])
+        self.rewards = np.array(policy["rewards"])
+        self.total = 0.0
+
+    @property
+    def node(self) -> list[int]:
+        return self.policy["nodes"][self.step][self.policy["columns"][self.step][self.memory][self.state]]
+
+    @property
+    def action(self) -> str:
+        return self.policy["action_names"][self.node[0]]
+
+    def reward(self, z: int) -> None:
+        table = self.rewards[:, self.state, self.node[0]]
+        likelihood = table[:, z] if table.ndim == 2 else (table if z else 1.0 - table)
+        self.belief = belief.update(self.belief, likelihood)
+        self.memory = self.node[1 + z] if self.step + 1 < self.policy["horizon"] else 0
+        self.total += self.policy["reward_values"][z]
+        self.step += 1
+
+
+def shown_belief(tab) -> np.ndarray:
+    return np.array(json.loads(tab.locator("#belief").get_attribute("data-belief")))
+
+
+def check_belief(tab, follower) -> None:
+    np.testing.assert_allclose(shown_belief(tab), follower.belief, rtol=0, atol=1e-12)
+    bars = tab.locator("#belief span")
+    widths = [float(bars.nth(m).evaluate("bar => parseFloat(bar.style.width)")) for m in range(bars.count())]
+    np.testing.assert_allclose(np.array(widths) / 100, follower.belief, rtol=0, atol=1e-4)
+
+
+def test_a_whole_session_by_click(opened, shop):
+    tab, policy = opened(shop), shop["session"]
+    follower = Follower(policy, 0)
+    rng = np.random.default_rng(1)
+    for t in range(policy["horizon"]):
+        assert tab.locator("#where").inner_text() == f"Step {t + 1} of 10 · {policy['state_names'][follower.state]}"
+        assert tab.locator("#action").inner_text() == follower.action
+        check_belief(tab, follower)
+        z = int(rng.integers(2))
+        follower.reward(z)
+        tab.get_by_role("button", name="Rewarded" if z else "Not rewarded", exact=True).click()
+        check_belief(tab, follower)
+        if t + 1 < policy["horizon"]:
+            assert tab.locator("#asked").inner_text() == "Where next?"
+            follower.state = int(rng.integers(4))
+            tab.locator("#choices").get_by_role("button", name=policy["state_names"][follower.state]).click()
+    assert tab.locator("#action").inner_text() == "The end"
+    assert tab.locator("#history li").count() == 10
+    assert tab.locator("#total").inner_text() == f"rewards so far: {follower.total:g}"
+    for _ in range(10):
+        tab.get_by_role("button", name="Undo").click()
+    assert tab.get_by_role("button", name="Undo").is_disabled()
+    np.testing.assert_allclose(shown_belief(tab), policy["weights"], rtol=0, atol=0)
+    assert tab.trouble == []
+
+
+def test_a_whole_session_by_keyboard(opened, shop):
+    tab, policy = opened(shop), shop["session"]
+    follower = Follower(policy, 0)
+    tab.keyboard.press("y")  # outside of the session keys mean nothing
+    assert tab.locator("#history li").count() == 0
+    for _ in range(10):
+        tab.keyboard.press("Tab")
+        if tab.evaluate("document.activeElement.closest('#choices') !== null"):
+            break
+    assert tab.evaluate("document.activeElement.matches(':focus-visible')")
+    assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    for t in range(policy["horizon"]):
+        assert tab.locator("#action").inner_text() == follower.action
+        z = int(t % 3 != 0)
+        key = {0: ("y", "n"), 1: ("1", "2")}[t % 2][1 - z]
+        follower.reward(z)
+        tab.keyboard.press(key)
+        check_belief(tab, follower)
+        if t + 1 < policy["horizon"]:
+            if t == 2:  # a slip: take it back and say it again
+                tab.keyboard.press("u")
+                tab.keyboard.press(key)
+            follower.state = t % 4
+            tab.keyboard.press(str(follower.state + 1))
+            said = tab.locator("#say").inner_text()
+            assert said.startswith(f"Step {t + 2} of 10, {policy['state_names'][follower.state]}. Belief: context 1 ")
+            assert said.endswith(f"Recommended: {follower.action}.")
+        assert tab.evaluate("document.activeElement.closest('#session') !== null")
+    assert tab.locator("#say").inner_text().startswith(f"The episode is over. Rewards in total: {follower.total:g}.")
+    tab.keyboard.press("u")
+    assert tab.locator("#where").inner_text().startswith("Step 10 of 10")
+    tab.keyboard.press("r")
+    assert tab.locator("#where").inner_text() == "Step 1 of 10 · home"
+    tab.keyboard.press("Enter")
+    assert tab.locator("#asked").inner_text() == "Where next?"
+    assert tab.trouble == []
+
+
+def test_many_contexts_values_and_first_states(opened):
+    summary = summary_of(mixed(3, (-1.0, 0.0, 2.5), seed=1), "three", intervals=None)
+    tab, policy = opened(summary), summary["session"]
+    rng = np.random.default_rng(2)
+    assert tab.locator("#asked").inner_text() == "Where does the episode begin?"
+    follower = Follower(policy, 3)
+    tab.locator("#choices button").nth(policy["starts"].index(3)).click()
+    for t in range(policy["horizon"]):
+        assert tab.locator("#action").inner_text() == follower.action
+        assert tab.locator("#choices button").all_inner_texts() == ["1Reward 2.5", "2Reward 0", "3Reward −1"]
+        z, action = int(rng.integers(3)), follower.node[0]
+        possible = policy["next_states"][follower.state * 3 + action] or list(range(5))
+        follower.reward(z)
+        tab.locator("#choices button").nth(2 - z).click()
+        check_belief(tab, follower)
+        if t + 1 < policy["horizon"]:
+            follower.state = int(rng.choice(possible))
+            if len(possible) > 1:
+                assert tab.locator("#choices button").count() == len(possible)
+                tab.locator("#choices button").nth(possible.index(follower.state)).click()
+    assert tab.locator("#belief span").count() == 3
+    assert tab.trouble == []
+
+
+def test_one_possible_next_state_is_not_asked_for(opened):
+    tab = opened(summary_of(problems.make("probe"), "probe", known=False))
+    assert tab.locator("#where").inner_text() == "Step 1 of 8 · lobby"
+    tab.locator("#choices button").first.click()
+    assert tab.locator("#where").inner_text().startswith("Step 2 of 8")
+    assert tab.trouble == []
+
+
+def test_many_next_states_are_a_list(opened):
+    tab = opened(summary_of(problems.make("random", states=12, actions=2, horizon=3), "list"))
+    tab.locator("#choices select").select_option("4")
+    tab.locator("#choices button").first.click()
+    tab.locator("#choices select").select_option("7")
+    assert tab.locator("#where").inner_text() == "Step 2 of 3 · state 8"
+    assert tab.trouble == []
+
+
+HOSTILE = (
+    "<script>window.hacked=1</script>",
+    '"><img src=x onerror="window.hacked=1">',
+    "</script><script>window.hacked=1</script>",
+    "{{ 7*7 }}${window.hacked=1}<!--",
+)
+
+
+def test_hostile_names_stay_names(opened):
+    model = replace(SHOP, state_names=HOSTILE, action_names=tuple(name + "&amp;" for name in HOSTILE))
+    more = {
+        "title": HOSTILE[2],
+        "unanswered": list(HOSTILE),
+        "command": HOSTILE[0],
+        "certificate": {"setting": HOSTILE[1], "proved": list(HOSTILE), "agreement": {HOSTILE[0]: HOSTILE[2]}},
+        "sections": [{"title": HOSTILE[0], "paragraphs": list(HOSTILE), "columns": [HOSTILE[1]], "rows": [[HOSTILE[2]]]}],
+    }
+    summary = summary_of(model, **more)
+    summary["comparison"]["rows"][0]["name"] = HOSTILE[1]
+    tab = opened(summary)
+    for _ in range(4):
+        tab.locator("#choices button").first.click()
+        tab.locator("#choices button").nth(2).click()
+    assert tab.evaluate("window.hacked") is None
+    assert tab.locator("img").count() == 0
+    assert tab.locator("script").count() == 2
+    assert tab.locator("h1").inner_text() == HOSTILE[2]
+    assert tab.locator("#where b").inner_text() == HOSTILE[2]
+    assert tab.locator("#action").inner_text() in model.action_names
+    assert tab.trouble == []
+
+
+def test_an_injected_script_would_not_run(browser, tmp_path, shop):
+    """The content security policy is the second wall: even markup that got through stays dead."""
+    path = tmp_path / "report.html"
+    attack = '<script>window.hacked=1</script><img src="data:," onerror="window.hacked=1">'
+    path.write_text(page(shop).replace("</main>", attack + "</main>"), encoding="utf-8")
+    tab = browser.new_page()
+    tab.goto(path.as_uri())
+    assert tab.locator("#where").inner_text() == "Step 1 of 10 · home"
+    assert tab.evaluate("window.hacked") is None
+    tab.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(opened, shop, scheme):
+    tab = opened(shop, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth") == 360
+    small = """() => [...document.querySelectorAll('#session button')].filter(b => b.offsetHeight < 36).length"""
+    assert tab.evaluate(small) == 0
+    paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(part) for part in paper[4:-1].split(",")) > 384) == (scheme == "light")
+    assert tab.trouble == []
+
+
+def test_everything_has_a_name_for_screen_readers(opened, shop):
+    tab = opened(shop)
+    assert tab.evaluate("[...document.querySelectorAll('svg')].every(s => s.getAttribute('aria-label'))")
+    assert tab.evaluate("[...document.querySelectorAll('[id]')].length === new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size")
+    levels = tab.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert tab.locator("#belief").get_attribute("aria-label") == "context 1 60 %, context 2 40 %"
+    assert tab.get_by_role("group", name="Play a session").count() == 1
+
+
+def test_without_a_script_the_rest_can_be_read(opened, shop):
+    tab = opened(shop, java_script_enabled=False)
+    assert tab.locator("noscript p").count() == 1
+    assert tab.get_by_text("The certificate").is_visible()

@@ -1,0 +1,204 @@
+"""The JavaScript player against the Python policy and the Python belief."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report.example import mixed
+
+import rewardmix.report
+from rewardmix import belief, problems
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import plan
+from rewardmix.policy import Controller, markov, uniform
+from rewardmix.report.playable import as_json, compact, playable
+
+PLAYER = Path(rewardmix.report.__file__).with_name("player.js")
+
+COMPARE = """
+import { readFileSync } from "node:fs";
+import { createSession } from "./player.mjs";
+const { policy, sessions } = JSON.parse(readFileSync("sessions.json", "utf8"));
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+let wrong = 0, worst = 0, steps = 0, undone = 0;
+for (const { start, actions, rewards, states, beliefs } of sessions) {
+  const session = createSession(policy, start);
+  const check = (t) => {
+    beliefs[t].forEach((share, m) => { worst = Math.max(worst, Math.abs(share - session.belief[m])); });
+    if (session.step !== t || session.done !== (t === actions.length)) wrong += 1;
+    if (!session.done && session.action !== actions[t]) wrong += 1;
+  };
+  rewards.forEach((reward, t) => {
+    check(t);
+    const before = [session.action, session.belief, session.state, session.step, session.total];
+    session.observe(reward, states[t]).undo();
+    if (!same(before, [session.action, session.belief, session.state, session.step, session.total])) undone += 1;
+    session.observe(reward, states[t]);
+    steps += 1;
+  });
+  check(actions.length);
+  if (!session.done || session.history.length !== actions.length) wrong += 1;
+  if (Math.abs(session.total - rewards.reduce((a, b) => a + b, 0)) > 1e-9) wrong += 1;
+  session.restart();
+  if (session.step !== 0 || session.state !== start || session.total !== 0) wrong += 1;
+  check(0);
+}
+console.log(JSON.stringify({ wrong, worst, steps, undone }));
+"""
+
+
+def run(node: str, folder: Path, script: str) -> str:
+    shutil.copy(PLAYER, folder / "player.mjs")
+    (folder / "run.mjs").write_text(script)
+    done = subprocess.run([node, "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def random_controller(model: RewardMixingMDP, seed: int) -> Controller:
+    rng = np.random.default_rng(seed)
+    sizes = [*rng.integers(2, 9, size=model.horizon), 1]
+    shapes = [(model.num_states, k) for k in sizes]
+    return Controller(
+        tuple(rng.integers(model.num_actions, size=shape) for shape in shapes[:-1]),
+        tuple(rng.integers(sizes[t + 1], size=(*shapes[t], model.num_values)) for t in range(model.horizon)),
+        rng.integers(sizes[0], size=model.num_states),
+        model.reward_values,
+    )
+
+
+def sessions(policy: Controller, model: RewardMixingMDP, count: int, seed: int) -> list[dict]:
+    """Play as Python plays; next states are drawn from all states, also from those the model calls impossible."""
+    rng = np.random.default_rng(seed)
+    played = []
+    for _ in range(count):
+        state = int(rng.integers(model.num_states))
+        memory, share = policy.start(state), model.weights
+        record = {"start": state, "actions": [], "rewards": [], "states": [], "beliefs": [share.tolist()]}
+        for _ in range(model.horizon):
+            action, z = policy.act(memory, rng), int(rng.integers(model.num_values))
+            reward, following = float(model.reward_values[z]), int(rng.integers(model.num_states))
+            share = belief.update(share, model.laws[:, state, action, z])
+            memory = policy.observe(memory, action, reward, following)
+            state = following
+            for key, value in zip(("actions", "rewards", "states", "beliefs"),
+                                  (action, reward, following, share.tolist()), strict=True):  # fmt: skip
+                record[key].append(value)
+        played.append(record)
+    return played
+
+
+CASES = {
+    "shop": (problems.make("shop"), None),
+    "grid": (problems.make("grid"), None),
+    "probe": (problems.make("probe"), None),
+    "three contexts, three values": (mixed(3, (-1.0, 0.0, 2.5), seed=1), 7),
+    "four contexts, two values": (mixed(4, (0.1, 0.3), seed=2), 8),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_player_plays_as_python_does(case, node, tmp_path):
+    model, seed = CASES[case]
+    policy = plan(model).policy if seed is None else random_controller(model, seed)
+    played = sessions(policy, model, 2_000, seed=3)
+    (tmp_path / "sessions.json").write_text(as_json({"policy": playable(policy, model), "sessions": played}))
+    found = json.loads(run(node, tmp_path, COMPARE))
+    assert found["steps"] == 2_000 * model.horizon
+    assert found["wrong"] == 0
+    assert found["undone"] == 0
+    assert found["worst"] <= 1e-12
+
+
+def test_compact_plays_alike_and_is_no_larger():
+    model = mixed(2, (0.0, 1.0), seed=4)
+    policy = random_controller(model, seed=5)
+    columns, nodes, first = compact(policy)
+    assert all(len(part) <= actions.shape[1] for part, actions in zip(columns, policy.actions, strict=True))
+    rng = np.random.default_rng(6)
+    for _ in range(500):
+        state = int(rng.integers(5))
+        memory, mine = policy.start(state), first[state]
+        for t in range(model.horizon):
+            node = nodes[t][columns[t][mine][state]]
+            assert node[0] == policy.act(memory, rng)
+            z, following = int(rng.integers(2)), int(rng.integers(5))
+            memory = policy.observe(memory, node[0], float(z), following)
+            mine, state = node[1 + z] if t < model.horizon - 1 else 0, following
+
+
+def test_compact_merges_what_plays_alike():
+    """Twice the same nodes, and one that nothing leads to, are as small as once."""
+    model = problems.make("probe")
+    policy = plan(model).policy
+    doubled = Controller(
+        tuple(np.concatenate([part, part, part[:, :1]], axis=1) for part in policy.actions),
+        tuple(
+            np.concatenate([part, part + step, part[:, :1]], axis=1)
+            for part, step in zip(policy.successors, [*(a.shape[1] for a in policy.actions[1:]), 0], strict=True)
+        ),
+        policy.first + policy.actions[0].shape[1],
+        policy.reward_values,
+    )
+    assert [len(part) for part in compact(doubled)[0]] == [len(part) for part in compact(policy)[0]]
+
+
+def test_markov_table_is_played_and_a_lottery_is_refused():
+    model = problems.make("shop")
+    table = np.arange(40).reshape(10, 4) % 4
+    data = playable(markov(table, model), model)
+    assert [[data["nodes"][t][n][0] for n in data["columns"][t][0]] for t in range(10)] == table.tolist()
+    with pytest.raises(ValueError, match="policy: found a draw between actions at step 0 in state 0"):
+        playable(uniform(model), model)
+    with pytest.raises(ValueError, match="policy: found object, expected a Controller"):
+        playable(object(), model)
+
+
+def test_player_refuses_what_it_cannot_play(node, tmp_path):
+    model = problems.make("shop")
+    (tmp_path / "policy.json").write_text(as_json(playable(plan(model).policy, model, "shop")))
+    script = """
+    import { readFileSync } from "node:fs";
+    import { createSession } from "./player.mjs";
+    const policy = JSON.parse(readFileSync("policy.json", "utf8"));
+    const said = (call) => { try { call(); return "nothing"; } catch (error) { return error.message; } };
+    const session = createSession(policy);
+    const over = createSession(policy);
+    for (let t = 0; t < policy.horizon - 1; t += 1) over.observe(1, 0);
+    over.observe(0);
+    console.log(JSON.stringify([
+      said(() => createSession({})), said(() => createSession({ ...policy, format_version: 9 })),
+      said(() => createSession(policy, 4)), said(() => session.observe(0.5, 0)), said(() => session.observe(1, -1)),
+      said(() => session.observe(1)), said(() => over.observe(1, 0)), [over.action, over.done, over.nextStates],
+      [session.actionName, session.stateName, session.nextStates, session.step], session.undo().step,
+    ]));
+    """
+    found = json.loads(run(node, tmp_path, script))
+    assert found == [
+        "policy: found object, expected JSON of rewardmix export --format json, version 1",
+        "policy: found version 9, expected JSON of rewardmix export --format json, version 1",
+        "state: found 4, expected a whole number from 0 to 3",
+        "reward: found 0.5, expected one of 0, 1",
+        "nextState: found -1, expected a whole number from 0 to 3",
+        "nextState: found undefined, expected a whole number from 0 to 3",
+        "the episode is over after 10 steps: undo() or restart()",
+        [None, True, []],
+        ["show outdoor", "home", [0, 1, 2, 3], 0],
+        0,
+    ]
+
+
+def test_possible_next_states_are_listed():
+    data = playable(plan(problems.make("probe")).policy, problems.make("probe"))
+    assert data["starts"] == [0]
+    assert data["next_states"] == [[0], [0], [1], [2], *[[1]] * 4, *[[2]] * 4]
+
+
+def test_json_has_no_number_that_readers_refuse():
+    text = as_json({"a": np.array([1.0, np.nan, np.inf]), 2: (np.float64(0.1), np.int64(3), np.bool_(True))})
+    assert json.loads(text) == {"a": [1.0, None, None], "2": [0.1, 3, True]}
