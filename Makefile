@@ -25,9 +25,11 @@ docs: .venv/docs
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks.simulation.run --quick
+	$(BIN)/python -m benchmarks.planning.run --quick
 
 bench-full: .venv/dev
 	$(BIN)/python -m benchmarks.simulation.run
+	$(BIN)/python -m benchmarks.planning.run
 
 clean:
 	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

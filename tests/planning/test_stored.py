@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rewardmix
-from planning.oracles_planning import random_model
+from planning.tiny_models import random_model
 from rewardmix._check import InputError
 from rewardmix.evaluation import evaluate
 from rewardmix.planning import plan
