@@ -11,6 +11,7 @@ from rewardmix import stored
 from rewardmix._check import InputError, refuse
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
 from rewardmix.stored import Arrays
@@ -169,6 +170,7 @@ FORMS = {
     "alpha vectors": Form(AlphaVectors, _pack_vectors, _unpack_vectors),
     "belief policy": Form(BeliefPolicy, _pack_belief_policy, _unpack_belief_policy),
     "plan": Form(Plan, _pack_plan, _unpack_plan),
+    "moments": Form(Moments, packed, unpacked),
     "episodes": Form(Episodes, _pack_episodes, _unpack_episodes),
 }
 """Kind in the file -> its noun and the two ways."""

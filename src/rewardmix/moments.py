@@ -35,6 +35,9 @@ Counts = NDArray[np.int64]
 SMALL_TABLE = 1 << 18
 """Up to this many pairs the counting table is dense; above, it grows with the pairs that are seen."""
 
+LINE = 8
+"""Numbers in a cache line."""
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -295,12 +298,14 @@ class PairTable:
     """The growing table in which kernels count pairs; see ``_counting`` for its records.
 
     Attributes:
-        records: (capacity, 3 + Z*Z), capacity a power of two.
+        records: (capacity, at least 3 + Z*Z), capacity a power of two.
+        num_values: Z.
         used: records in use.
         dense: whether the key is its own slot.
     """
 
     records: Counts
+    num_values: int
     used: int
     dense: bool
 
@@ -309,7 +314,7 @@ class PairTable:
         """An empty table for keys below X*X."""
         dense = num_x * num_x <= SMALL_TABLE
         capacity = 1 << max(4, (num_x * num_x - 1).bit_length()) if dense else SMALL_TABLE
-        return PairTable(_blank(capacity, num_values), 0, dense)
+        return PairTable(_blank(capacity, num_values), num_values, 0, dense)
 
     @property
     def hashing(self) -> tuple[np.uint64, np.uint64]:
@@ -334,7 +339,7 @@ class PairTable:
 
         while self.room < needed:
             old = self.records
-            self.records = _blank(2 * old.shape[0], round(np.sqrt(old.shape[1] - 3)))
+            self.records = _blank(2 * len(old), self.num_values)
             _counting.rehash(old, *self.hashing, self.records)
 
     def add(self, keys: Counts, tables: Counts) -> None:
@@ -349,8 +354,9 @@ class PairTable:
         """Keys (P,) in increasing order and outcome tables (P, Z, Z) of the pairs seen."""
         seen = self.records[self.records[:, 0] >= 0]
         seen = seen[np.argsort(seen[:, 0])]
-        size = round(np.sqrt(seen.shape[1] - 3))
-        return np.ascontiguousarray(seen[:, 0]), np.ascontiguousarray(seen[:, 3:]).reshape(-1, size, size)
+        size = self.num_values
+        tables = seen[:, 3 : 3 + size * size].reshape(-1, size, size)
+        return np.ascontiguousarray(seen[:, 0]), np.ascontiguousarray(tables)
 
 
 def unordered(keys: Counts, tables: Counts, num_x: int) -> tuple[Counts, Counts]:
@@ -369,6 +375,10 @@ def _merged(keys: Counts, tables: Counts, more_keys: Counts, more_tables: Counts
 
 
 def _blank(capacity: int, num_values: int) -> Counts:
-    records = np.zeros((capacity, 3 + num_values**2), np.int64)
+    """Free records, each at the beginning of a cache line."""
+    width = -(-(3 + num_values**2) // LINE) * LINE
+    memory = np.zeros(capacity * width + LINE, np.int64)
+    skip = -(memory.ctypes.data // 8) % LINE
+    records = memory[skip : skip + capacity * width].reshape(capacity, width)
     records[:, 0] = -1
     return records

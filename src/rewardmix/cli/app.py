@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, export, plan
+from rewardmix.cli import describe, evaluate, export, learn, plan
 
 app = typer.Typer(
     name="rewardmix",
@@ -19,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("learn")(learn.learn)
+app.command("evaluate")(evaluate.evaluate)
 app.command("envs")(describe.envs)
 app.command("describe")(describe.describe)
 app.command("plan")(plan.plan)

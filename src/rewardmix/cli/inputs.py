@@ -11,6 +11,7 @@ from rewardmix._errors import refuse
 if TYPE_CHECKING:
     from rewardmix.model import RewardMixingMDP
 
+WORLD_HELP = "A problem (shop, random:states=10), coupons, any Gymnasium id, or a saved model."
 MODEL_HELP = "A problem (shop), a problem with options (random:states=10,seed=3), or a saved model."
 
 
@@ -29,6 +30,59 @@ def model_of(text: str) -> RewardMixingMDP:
     if not isinstance(noun, RewardMixingMDP):
         refuse("MODEL", f"a {type(noun).__name__} in {text!r}", "a model")
     return noun
+
+
+def world_of(text: str, modules: str | None = None) -> Any:
+    """A model (as ``model_of``), or the environment that a Gymnasium id or ``coupons`` names.
+
+    ``modules``: names of modules, separated by commas, to import first because they register environments.
+    """
+    import importlib
+
+    from rewardmix import problems
+
+    for module in (modules or "").split(","):
+        if module:
+            importlib.import_module(module)
+    name, _, options = text.partition(":")
+    if name == "coupons":
+        return problems.coupons(**options_of(options))
+    if name in problems.names() or os.path.exists(text):
+        return model_of(text)
+    from rewardmix.environments.registration import made
+
+    return made(text, problems.names())
+
+
+def weights_of(text: str | None) -> Any:
+    """``0.3,0.7`` as numbers; ``uniform`` as it is; None for weights that are not known."""
+    if text is None or text == "uniform":
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        refuse("--weights", repr(text), "numbers separated by commas, or uniform")
+
+
+def confidence_of(text: str) -> Any:
+    """A confidence setting by its name."""
+    from rewardmix import exploration
+
+    settings = {"practical": exploration.practical, "theory": exploration.theory, "paper": exploration.paper()}
+    return _chosen("--setting", text, settings)
+
+
+def method_of(text: str) -> Any:
+    """A method of recovery by its name."""
+    from rewardmix import recovery
+
+    return _chosen("--method", text, {"best": recovery.best, "paper": recovery.paper})
+
+
+def _chosen(option: str, text: str, known: dict[str, Any]) -> Any:
+    if text not in known:
+        refuse(option, repr(text), f"one of {', '.join(known)}")
+    return known[text]
 
 
 def options_of(text: str) -> dict[str, Any]:

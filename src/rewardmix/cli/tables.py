@@ -12,7 +12,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, t
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    table = Table(box=box.SIMPLE_HEAD)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i < texts else "right", overflow="fold")
     for row in rows:
@@ -21,6 +21,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, t
     if not console.is_terminal:
         widths = [max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)]
         console.width = max(len(title), sum(widths) + 4 * len(widths))
+    console.print(Text(title, style="bold"))
     console.print(table)
 
 

@@ -109,5 +109,7 @@ def _checked_reward(reward: Any, episode: int, step: int) -> float:
 def names_of(world: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of states and actions, as a model or an environment tells them; empty where it does not."""
     is_env = isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv)
-    found = [_attribute(world, name) if is_env else getattr(world, name, None) for name in ("state_names", "action_names")]
+    found = [
+        _attribute(world, name) if is_env else getattr(world, name, None) for name in ("state_names", "action_names")
+    ]
     return tuple(found[0] or ()), tuple(found[1] or ())

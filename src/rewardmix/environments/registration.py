@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from gymnasium import error
 from gymnasium.envs import registration
+
+from rewardmix._errors import refuse
 
 
 def register(names: Iterable[str], entry_point: str, vector_entry_point: str | None = None) -> None:
@@ -20,3 +24,11 @@ def register(names: Iterable[str], entry_point: str, vector_entry_point: str | N
 def identifier_of(name: str) -> str:
     """``shop`` -> ``rewardmix/Shop-v0``."""
     return f"rewardmix/{name.capitalize()}-v0"
+
+
+def made(identifier: str, others: Iterable[str]) -> Any:
+    """The environment of a Gymnasium id; an unknown one is refused, naming what ``others`` could have been meant."""
+    try:
+        return registration.make(identifier)
+    except (error.Error, ModuleNotFoundError) as reason:
+        refuse("PROBLEM_OR_ENV_ID", f"{identifier!r} ({reason})", f"a Gymnasium id, a saved model, {', '.join(others)}")

@@ -37,10 +37,13 @@ from rewardmix.exploration.confidence import Confidence, Size
 from rewardmix.exploration.kernels import Choices, Hat
 from rewardmix.exploration.tally import Tally
 
-BLOCK = 32
+BLOCK = 64
 """First picks planned at once."""
 
-EVENT_COST = 200_000
+DENSE = 0.2
+"""T-hat with more than this share of possible moves is kept as a plain array too: vector instructions win."""
+
+EVENT_COST = 300_000
 """What one call for new plans costs beside its arithmetic, in multiplications."""
 
 
@@ -56,6 +59,8 @@ class Plan:
         after_second: (H, X) value of what follows when x is the first pick at t.
         after_third: (H, X) likewise when x is the second pick.
         value: (S,) V_1(1, s).
+        nothing: (X,) zeros.
+        spare: (H, X) to be written to.
         uncertainty: V_0.
         cost: multiplications spent on planning so far.
         refreshes: how often everything was planned.
@@ -69,6 +74,8 @@ class Plan:
     after_second: Floats
     after_third: Floats
     value: Floats
+    nothing: Floats
+    spare: Floats
     uncertainty: float = 1.0
     cost: int = 0
     refreshes: int = 0
@@ -87,17 +94,12 @@ def optimistic(plan: Plan) -> Choices:
 def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
     """Room for a plan; nothing is planned yet."""
     num_x, horizon, num_states = tally.num_x, tally.horizon, tally.num_states
-    choices = Choices(
-        np.zeros((horizon, num_states), np.int16),
-        np.zeros((num_x + 1, horizon, num_states), np.int16),
-        np.zeros(num_x, np.int32),
-        np.zeros((horizon, num_states), np.int16),
-    )
+    choices = Choices(np.zeros((kernels.OWN + num_x, horizon, num_states), np.int16), np.zeros(num_x, np.int64))
     none = np.zeros(0)
-    hat = Hat(tally.begins, tally.successors, none, none, none, confidence.scaled)
+    hat = Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
     size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0)
     shape = horizon, num_x
-    return Plan(choices, hat, size, 0, np.zeros(shape), np.zeros(shape), np.zeros(num_states))
+    return Plan(choices, hat, size, 0, np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape))
 
 
 def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> None:
@@ -105,17 +107,18 @@ def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> 
     plan.size = plan.size._replace(episodes=tally.episodes, num_following=tally.num_states + tally.ended_early)
     plan.hat = estimate(tally, confidence, plan.size)
     plan.known = saturation(confidence, plan.size)
-    num_actions, shape = tally.num_actions, plan.after_third.shape
-    never = np.full(shape, -1.0)
-    kernels.plan_slot(plan.hat, num_actions, never, plan.choices.third, plan.after_third, plan.value)
-    shared = 1.0 + plan.after_third
-    kernels.plan_slot(plan.hat, num_actions, shared, plan.choices.rows[0], plan.after_second, plan.value)
-    plan.choices.row_of[:] = 0
-    rows = np.zeros(tally.num_x, bool)
-    kernels.set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, rows)
+    shape, rows = plan.after_third.shape, plan.choices.rows
+    nothing, forbidden = np.zeros(tally.num_x), np.full(shape, -1.0)
+    kernels.plan_slot(plan.hat, nothing, forbidden, rows[kernels.THIRD], plan.after_third, plan.value)
+    kernels.plan_slot(
+        plan.hat, np.ones(tally.num_x), plan.after_third, rows[kernels.SHARED], plan.after_second, plan.value
+    )
+    plan.choices.row_of[:] = kernels.SHARED
+    known = np.zeros(tally.num_x, bool)
+    kernels.set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, known)
     plan.refreshes += 1
     plan.cost += 2 * shape[0] * plan.hat.counts.size
-    _plan_rows(plan, tally, confidence, np.flatnonzero(rows))
+    _plan_rows(plan, tally, confidence, np.flatnonzero(known))
 
 
 def touch_up(plan: Plan, tally: Tally, confidence: Confidence) -> None:
@@ -124,24 +127,19 @@ def touch_up(plan: Plan, tally: Tally, confidence: Confidence) -> None:
 
 
 def _plan_rows(plan: Plan, tally: Tally, confidence: Confidence, firsts: NDArray[np.int64]) -> None:
-    choices, num_actions, num_x = plan.choices, tally.num_actions, tally.num_x
+    rows = plan.choices.rows
     for begin in range(0, firsts.size, BLOCK):
         block = firsts[begin : begin + BLOCK]
-        counts = np.empty((num_x, block.size), np.int64)
-        kernels.gather_counts(tally.pairs.records, *tally.pairs.hashing, block, tally.ordered, num_x, counts)
-        bonuses = np.ascontiguousarray(confidence.pair(counts, plan.size), dtype=np.float64)
-        kernels.plan_rows(
-            plan.hat, num_actions, plan.after_third, block, bonuses, block + 1, choices.rows, plan.after_second
-        )
-        choices.row_of[block] = block + 1
-    kernels.plan_slot(
-        plan.hat, num_actions, plan.after_second, choices.first, np.empty_like(plan.after_second), plan.value
-    )
+        counts = np.empty((block.size, tally.num_x), np.int64)
+        kernels.gather_counts(tally.pairs.records, *tally.pairs.hashing, block, tally.ordered, tally.num_x, counts)
+        bonuses = confidence.pair(counts, plan.size)
+        kernels.plan_rows(plan.hat, bonuses, plan.after_third, block, plan.choices, plan.after_second)
+    kernels.plan_slot(plan.hat, plan.nothing, plan.after_second, rows[kernels.FIRST], plan.spare, plan.value)
     tally.dirty[:] = False
     tally.progress[kernels.DIRTY] = 0
     plan.uncertainty = start_value(plan.value, tally, confidence, plan.size)
     plan.rows_planned += firsts.size
-    plan.cost += EVENT_COST + (firsts.size + 1) * plan.choices.first.shape[0] * plan.hat.counts.size
+    plan.cost += EVENT_COST + (firsts.size + 1) * plan.choices.rows.shape[1] * plan.hat.counts.size
 
 
 def estimate(tally: Tally, confidence: Confidence, size: Size) -> Hat:
@@ -153,7 +151,12 @@ def estimate(tally: Tally, confidence: Confidence, size: Size) -> Hat:
     if not going.all():
         begins = np.concatenate([[0], np.cumsum(going)])[begins]
         successors, moves = successors[going], moves[going]
-    return Hat(begins, successors, moves.astype(np.float64), totals, bonus, confidence.scaled)
+    counts = moves.astype(np.float64)
+    dense = counts.size > DENSE * tally.num_x * tally.num_states
+    columns = np.zeros((tally.num_states if dense else 0, tally.num_x if dense else 0))
+    if dense:
+        columns[successors, np.repeat(np.arange(tally.num_x), np.diff(begins))] = counts
+    return Hat(begins, successors, counts, columns, totals, bonus, confidence.scaled)
 
 
 def start_value(value: Floats, tally: Tally, confidence: Confidence, size: Size) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rewardmix import theory
 from rewardmix.exploration import kernels
@@ -12,7 +13,7 @@ from rewardmix.exploration.kernels import Choices
 
 def uniformly(plan: Plan) -> Choices:
     """Every action equally likely, always."""
-    return plan.choices._replace(first=np.full_like(plan.choices.first, kernels.ANY))
+    return _everywhere(plan, np.full_like(plan.choices.rows[kernels.FIRST], kernels.ANY))
 
 
 def first_order(plan: Plan) -> Choices:
@@ -21,11 +22,13 @@ def first_order(plan: Plan) -> Choices:
     The bonus of x is min(1, sqrt(S / 4n(x))), added along the way: what pays is to see x, not to see it together
     with something else. The multiplier S / 4 is that of the practical setting.
     """
-    level = plan.size.num_states / 4
-    hat = plan.hat._replace(bonus=theory.bonus(level, plan.hat.totals), scaled=False)
-    first = np.empty_like(plan.choices.first)
-    shape = plan.after_third.shape
-    kernels.plan_slot(
-        hat, plan.size.num_actions, np.full(shape, -1.0), first, np.empty(shape), np.empty(plan.size.num_states)
-    )
-    return plan.choices._replace(first=first)
+    hat = plan.hat._replace(bonus=theory.bonus(plan.size.num_states / 4, plan.hat.totals), scaled=False)
+    first = np.empty_like(plan.choices.rows[kernels.FIRST])
+    forbidden = np.full(plan.spare.shape, -1.0)
+    kernels.plan_slot(hat, plan.nothing, forbidden, first, plan.spare, np.empty(plan.size.num_states))
+    return _everywhere(plan, first)
+
+
+def _everywhere(plan: Plan, first: NDArray[np.int16]) -> Choices:
+    """Choices that never pick, so that no other row is ever looked at."""
+    return Choices(first[None], plan.choices.row_of)

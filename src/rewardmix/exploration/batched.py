@@ -22,7 +22,7 @@ from rewardmix.draws import stream as fresh_stream
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import counts_of
-from rewardmix.exploration.kernels import ANY, DIRTY, EPISODES, USED, Choices, watch
+from rewardmix.exploration.kernels import ANY, DIRTY, EPISODES, FIRST, THIRD, USED, Choices, watch
 from rewardmix.exploration.large_draws import multinomial
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
@@ -69,7 +69,7 @@ class BatchedEngine:
 
     def play(self, plan: Plan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play one batch: up to ``until`` episodes in all, and no pair growing by more than ``growth`` on average."""
-        if choices.first[0, 0] == ANY:
+        if choices.rows[FIRST, 0, 0] == ANY:
             refuse("strategy", "random actions", "a strategy that plans: a batch follows one plan")
         counts, labels = counts_of(tally), np.zeros((tally.num_x, tally.num_x), np.int64)
         chances = np.zeros((tally.num_x, tally.num_x))
@@ -109,7 +109,7 @@ def _tail(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
 @kernel
 def expected_pairs(hat: Any, choices: Any, starts: Any, num_actions: Any, out: Any) -> None:
     """``out`` (X, X): probability, under T-hat, that an episode picks each pair."""
-    horizon, num_states = choices.first.shape
+    horizon, num_states = choices.rows.shape[1:]
     num_x = num_states * num_actions
     none, one = starts.copy(), np.zeros((num_x, num_states))
     later_none, later_one = np.zeros(num_states), np.zeros((num_x, num_states))
@@ -118,7 +118,7 @@ def expected_pairs(hat: Any, choices: Any, starts: Any, num_actions: Any, out: A
         later_one[:] = 0.0
         for s in range(num_states):
             if none[s] > 0:
-                code = choices.first[t, s]
+                code = choices.rows[FIRST, t, s]
                 x = s * num_actions + (code >> 1)
                 for j in range(hat.begins[x], hat.begins[x + 1]):
                     flow = none[s] * hat.counts[j] / hat.totals[x]
@@ -157,7 +157,7 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
     Fills ``labels`` (X, X) with the episodes that picked each ordered pair, ``alone`` (X,) with those that picked only
     one step, and counts starts and moves.
     """
-    horizon, num_states = choices.first.shape
+    horizon, num_states = choices.rows.shape[1:]
     num_x = counts.mark.size
     num_actions = num_x // num_states
     none, one, both = np.zeros(num_states, np.int64), np.zeros((num_x, num_states), np.int64), np.zeros(num_x, np.int64)
@@ -171,7 +171,7 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
         later_none[:], later_done[:], both[:] = 0, 0, 0
         for s in range(num_states):
             if done[s] > 0:
-                both[s * num_actions + (choices.third[t, s] >> 1)] += done[s]
+                both[s * num_actions + (choices.rows[THIRD, t, s] >> 1)] += done[s]
         for x1 in range(num_x):
             if not active[x1]:
                 continue
@@ -188,7 +188,7 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
                     spread_out(laws, x, one[x1, s], stream, counts.moves, later_one[x1], buffer)
         for s in range(num_states):
             if none[s] > 0:
-                code = choices.first[t, s]
+                code = choices.rows[FIRST, t, s]
                 x = s * num_actions + (code >> 1)
                 into = later_one[x] if code & 1 == 0 else later_none
                 active[x] |= code & 1 == 0

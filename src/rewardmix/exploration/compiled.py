@@ -15,7 +15,7 @@ from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.kernels import Choices, Counts, Kept, World
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
-from rewardmix.simulation_kernels import successor_lists
+from rewardmix.simulation_kernels import fill_aliases, successor_lists
 
 CHUNK_STEPS = 1 << 21
 """Steps between two moments at which an interrupt is heard (some tens of milliseconds)."""
@@ -86,13 +86,10 @@ class CompiledEngine:
 def world_of(model: RewardMixingMDP) -> World:
     """A model in the form that ``kernels.play`` draws from."""
     begins, successors, probabilities = successor_lists(model)
-    sums = np.concatenate(
-        [cumulative(probabilities[i:j]) for i, j in zip(begins[:-1], begins[1:], strict=True)]
-    )
-    guide = np.empty(successors.size, np.int32)
-    kernels.fill_guide(begins, sums, guide)
+    keep, aliases = np.empty(successors.size), np.empty(successors.size, np.int32)
+    fill_aliases(begins, np.arange(successors.size, dtype=np.int32), probabilities, keep, aliases)
     rewards = cumulative(model.laws).reshape(model.num_contexts, -1, model.num_values)
-    return World(cumulative(model.weights), cumulative(model.initial), rewards, begins, successors, sums, guide)
+    return World(cumulative(model.weights), cumulative(model.initial), rewards, begins, successors, keep, aliases)
 
 
 def counts_of(tally: Tally) -> Counts:

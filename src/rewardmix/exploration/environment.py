@@ -18,7 +18,7 @@ from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import MEMORY, counts_of
-from rewardmix.exploration.kernels import ANY, Choices
+from rewardmix.exploration.kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
 
 Bools = NDArray[np.bool_]
@@ -189,8 +189,8 @@ class Many:
 def _codes(
     choices: Choices, t: int, states: Any, slot: Any, first: Any, rng: np.random.Generator, num_actions: int
 ) -> NDArray[np.int64]:
-    tables = choices.first[t, states], choices.rows[choices.row_of[first], t, states], choices.third[t, states]
-    codes: NDArray[np.int64] = np.choose(slot, tables).astype(np.int64)
+    row = np.choose(slot, (FIRST, choices.row_of[first], THIRD))
+    codes = choices.rows[row, t, states].astype(np.int64)
     anything = 2 * rng.integers(num_actions, size=codes.size) + 1 if (codes == ANY).any() else codes
     return np.where(codes == ANY, anything, codes)
 

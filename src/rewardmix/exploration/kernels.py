@@ -17,6 +17,9 @@ from rewardmix.draws import advance, pick
 ANY = -1
 HALF = 1.0 / (1 << 32)
 
+FIRST, THIRD, SHARED, OWN = 0, 1, 2, 3
+"""Rows of ``Choices``: nothing picked yet, both picked, a first pick of which nothing is known, and from OWN on each."""
+
 EPISODES, USED, DIRTY = 0, 1, 2
 """Places in ``progress``: episodes played, records of the pair table in use, rows that have become outdated."""
 
@@ -27,18 +30,17 @@ class Hat(NamedTuple):
     begins: NDArray[np.int64]  # (X + 1,)
     successors: NDArray[np.int32]  # (nnz,)
     counts: NDArray[np.float64]  # (nnz,)
+    columns: NDArray[np.float64]  # (S, X) the same counts, next state first, where they are not sparse; else (0, 0)
     totals: NDArray[np.float64]  # (X,) visits
     bonus: NDArray[np.float64]  # (X,) of a move
     scaled: bool
 
 
 class Choices(NamedTuple):
-    """What to play in each slot; see ``augmented``."""
+    """What to play: one row (H, S) for each situation; see ``augmented``."""
 
-    first: NDArray[np.int16]  # (H, S)
-    rows: NDArray[np.int16]  # (X + 1, H, S), row 0 for every first pick none of whose pairs is known yet
-    row_of: NDArray[np.int32]  # (X,)
-    third: NDArray[np.int16]  # (H, S)
+    rows: NDArray[np.int16]  # (3 + X, H, S): rows FIRST, THIRD and SHARED, then one for each first pick
+    row_of: NDArray[np.int64]  # (X,) the row that follows a first pick: SHARED, or its own
 
 
 class World(NamedTuple):
@@ -49,8 +51,8 @@ class World(NamedTuple):
     rewards: NDArray[np.float64]  # (M, X, Z) cumulative
     begins: NDArray[np.int64]  # (X + 1,)
     successors: NDArray[np.int32]  # (nnz,)
-    cumulative: NDArray[np.float64]  # (nnz,) within each row
-    guide: NDArray[np.int32]  # (nnz,) where to begin searching a row
+    keep: NDArray[np.float64]  # (nnz,) probability of keeping the place that was hit
+    aliases: NDArray[np.int32]  # (nnz,) the place to take otherwise
 
 
 class Counts(NamedTuple):
@@ -78,90 +80,77 @@ class Kept(NamedTuple):
 
 
 @kernel
-def plan_slot(hat: Any, num_actions: Any, picking: Any, choices: Any, after: Any, value: Any) -> None:
-    """Value iteration in one slot, where picking x at t is worth ``picking[t, x]`` (negative: not allowed).
+def expected(hat: Any, later: Any, out: Any) -> None:
+    """``out`` (X,): sum over next states of counts times values, in the order of the states in both forms."""
+    if hat.columns.shape[0] > 0:
+        out[:] = 0.0
+        for s in range(later.size):
+            value = later[s]
+            column = hat.columns[s]
+            for x in range(out.size):
+                out[x] += column[x] * value
+        return
+    for x in range(out.size):
+        total = 0.0
+        for j in range(hat.begins[x], hat.begins[x + 1]):
+            total += hat.counts[j] * later[hat.successors[j]]
+        out[x] = total
+
+
+@kernel
+def plan_slot(hat: Any, bonus: Any, picking: Any, choices: Any, after: Any, value: Any) -> None:
+    """Value iteration in one slot, where picking x at t is worth ``bonus[x] + picking[t, x]`` (negative: forbidden).
 
     Fills ``choices`` (H, S), ``after`` (H, X): value of what follows x at t if it is not picked, ``value`` (S,).
     """
     horizon, num_states = choices.shape
-    later = np.zeros(num_states)
+    num_actions = bonus.size // num_states
+    later, total = np.zeros(num_states), np.zeros(bonus.size)
     for t in range(horizon - 1, -1, -1):
         top = later.max()
+        expected(hat, later, total)
         for s in range(num_states):
             best, fewest, code = -1.0, np.inf, 0
             for a in range(num_actions):
                 x = s * num_actions + a
-                total = 0.0
-                for j in range(hat.begins[x], hat.begins[x + 1]):
-                    total += hat.counts[j] * later[hat.successors[j]]
                 seen = hat.totals[x]
-                follow = total / seen if seen > 0 else 0.0
+                follow = total[x] / seen if seen > 0 else 0.0
                 follow = min(top, follow + hat.bonus[x] * top) if hat.scaled else follow + hat.bonus[x]
                 after[t, x] = follow
-                for option in range(2):
-                    q = min(1.0, picking[t, x] if option == 0 else follow)
-                    if q > best or (q == best and seen < fewest):
-                        best, fewest, code = q, seen, 2 * a + option
+                q = min(1.0, bonus[x] + picking[t, x])
+                if q > best or (q == best and seen < fewest):
+                    best, fewest, code = q, seen, 2 * a
+                q = min(1.0, follow)
+                if q > best or (q == best and seen < fewest):
+                    best, fewest, code = q, seen, 2 * a + 1
             choices[t, s] = code
             value[s] = best
         later[:] = value
 
 
 @kernel
-def plan_rows(
-    hat: Any, num_actions: Any, after_third: Any, firsts: Any, bonuses: Any, places: Any, rows: Any, after_second: Any
-) -> None:
-    """The second slot for a block of first picks at once; ``bonuses`` (X, B) of their pairs.
+def plan_rows(hat: Any, bonuses: Any, after_third: Any, firsts: Any, choices: Any, after_second: Any) -> None:
+    """The second slot for each of ``firsts``; ``bonuses`` (B, X) of their pairs.
 
-    Fills ``rows[places[b]]`` and ``after_second[:, firsts[b]]``. The block is the innermost axis, so that the
-    products with T-hat are vector instructions, and each sum runs over next states in the same order as elsewhere.
+    Fills their rows of ``choices`` and their columns of ``after_second``.
     """
-    horizon, num_states = rows.shape[1], rows.shape[2]
-    block = firsts.size
-    later, value = np.zeros((num_states, block)), np.zeros((num_states, block))
-    top, total = np.zeros(block), np.zeros(block)
-    best, fewest, code = np.zeros(block), np.zeros(block), np.zeros(block, np.int16)
-    for t in range(horizon - 1, -1, -1):
-        top[:] = 0.0
-        for s in range(num_states):
-            for b in range(block):
-                top[b] = max(top[b], later[s, b])
-        for s in range(num_states):
-            best[:] = -1.0
-            for a in range(num_actions):
-                x = s * num_actions + a
-                total[:] = 0.0
-                for j in range(hat.begins[x], hat.begins[x + 1]):
-                    count, following = hat.counts[j], hat.successors[j]
-                    for b in range(block):
-                        total[b] += count * later[following, b]
-                seen, extra, third = hat.totals[x], hat.bonus[x], after_third[t, x]
-                for b in range(block):
-                    follow = total[b] / seen if seen > 0 else 0.0
-                    follow = min(top[b], follow + extra * top[b]) if hat.scaled else follow + extra
-                    if firsts[b] == x:
-                        after_second[t, x] = follow
-                    q = min(1.0, bonuses[x, b] + third)
-                    if q > best[b] or (q == best[b] and seen < fewest[b]):
-                        best[b], fewest[b], code[b] = q, seen, 2 * a
-                    q = min(1.0, follow)
-                    if q > best[b] or (q == best[b] and seen < fewest[b]):
-                        best[b], fewest[b], code[b] = q, seen, 2 * a + 1
-            for b in range(block):
-                value[s, b] = best[b]
-                rows[places[b], t, s] = code[b]
-        later[:] = value
+    after, value = np.empty_like(after_third), np.empty(choices.rows.shape[2])
+    for b in range(firsts.size):
+        first = firsts[b]
+        plan_slot(hat, bonuses[b], after_third, choices.rows[OWN + first], after, value)
+        after_second[:, first] = after[:, first]
+        choices.row_of[first] = OWN + first
 
 
 @kernel
 def gather_counts(records: Any, multiplier: Any, shift: Any, firsts: Any, ordered: Any, num_x: Any, out: Any) -> None:
-    """``out`` (X, B): samples of the pairs of each x with each of ``firsts``."""
+    """``out`` (B, X): samples of the pairs of each of ``firsts`` with each x."""
     for b in range(firsts.size):
         one = firsts[b]
         for x in range(num_x):
             key = one * num_x + x if ordered or one <= x else x * num_x + one
             slot = slot_of(records, key, multiplier, shift)
-            out[x, b] = records[slot, SAMPLES] if records[slot, KEY] == key else 0
+            out[b, x] = records[slot, SAMPLES] if records[slot, KEY] == key else 0
 
 
 @kernel
@@ -194,25 +183,20 @@ def low(word: Any) -> Any:
 
 
 @kernel
-def fill_guide(begins: Any, cumulative: Any, guide: Any) -> None:
-    """For a draw u in [k/n, (k+1)/n) of a row with n successors, the search begins at guide[k]: two tries on average."""
-    for row in range(begins.size - 1):
-        begin, n = begins[row], begins[row + 1] - begins[row]
-        j = 0
-        for k in range(n):
-            while j < n - 1 and cumulative[begin + j] * n <= k * (1.0 - 1e-12):
-                j += 1
-            guide[begin + k] = j
+def halves(stream: Any) -> Any:
+    """One word of a stream kept in an array, as two uniform floats: (upper half, lower half)."""
+    word, stream[0], stream[1], stream[2], stream[3] = advance(stream[0], stream[1], stream[2], stream[3])
+    return high(word), low(word)
 
 
 @kernel
-def successor(begins: Any, cumulative: Any, guide: Any, row: Any, u: Any) -> Any:
-    """The place, among all lists, of the first successor of ``row`` whose cumulative probability exceeds u."""
-    begin = begins[row]
-    place = begin + guide[begin + np.int64(u * (begins[row + 1] - begin))]
-    while u >= cumulative[place]:
-        place += 1
-    return place
+def successor(world: Any, x: Any, u: Any) -> Any:
+    """The place, among all lists of next states, that a uniform draw hits in the alias table of x."""
+    begin = world.begins[x]
+    where = u * (world.begins[x + 1] - begin)
+    i = np.int64(where)
+    other = np.int64(world.aliases[begin + i])
+    return begin + i if where - i < world.keep[begin + i] else other
 
 
 @kernel
@@ -311,8 +295,8 @@ def play(
     Also stops when the pair table might overflow (``room`` records) or the room for kept episodes is full. One word of
     the stream a step: its upper half draws the next state, its lower half the reward.
     """
-    horizon = choices.first.shape[0]
-    num_actions = counts.mark.size // choices.first.shape[1]
+    horizon, num_values = choices.rows.shape[1], world.rewards.shape[2]
+    num_actions = counts.mark.size // choices.rows.shape[2]
     most = horizon * (horizon + 1) // 2
     keeping = kept.states.shape[0] > 0
     xs, zs, seen = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon, np.int64)
@@ -325,34 +309,28 @@ def play(
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
         s, m = pick(world.initial, high(word)), pick(world.contexts, low(word))
         counts.starts[s] += 1
-        slot, row, x1, z1, x2, z2 = 0, 0, -1, 0, -1, 0
+        row, x1, z1, x2, z2 = FIRST, -1, 0, -1, 0
         for t in range(horizon):
-            if slot == 0:
-                code = np.int64(choices.first[t, s])
-            elif slot == 1:
-                code = np.int64(choices.rows[row, t, s])
-            else:
-                code = np.int64(choices.third[t, s])
+            code = np.int64(choices.rows[row, t, s])
             if code == ANY:
                 word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
                 code = 2 * np.int64(high(word) * num_actions) + 1
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
             x = s * num_actions + (code >> 1)
-            z = pick(world.rewards[m, x], low(word))
-            place = successor(world.begins, world.cumulative, world.guide, x, high(word))
+            u, z = low(word), 0
+            for i in range(num_values - 1):
+                z += u >= world.rewards[m, x, i]
+            place = successor(world, x, high(word))
             counts.moves[place] += 1
             if keeping:
-                kept.states[k, t] = s
-                kept.actions[k, t] = code >> 1
-                kept.outcomes[k, t] = z
+                kept.states[k, t], kept.actions[k, t], kept.outcomes[k, t] = s, code >> 1, z
             s = np.int64(world.successors[place])
             xs[t], zs[t] = x, z
-            if code & 1 == 0 and slot < 2:
-                if slot == 0:
+            if code & 1 == 0:
+                if row == FIRST:
                     x1, z1, row = x, z, choices.row_of[x]
-                else:
-                    x2, z2 = x, z
-                slot += 1
+                elif row != THIRD:
+                    x2, z2, row = x, z, THIRD
         if keeping:
             kept.states[k, horizon] = s
         if ordered:

@@ -39,10 +39,10 @@ from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 
-ALLOWANCE = 2_000_000_000
-"""Multiplications that planning may use up front: about a second."""
+ALLOWANCE = 1_000_000_000
+"""Multiplications that planning may use up front: a fraction of a second."""
 
-RATE = 80
+RATE = 40
 """Multiplications that planning may use for every step that was played."""
 
 

@@ -1,0 +1,151 @@
+"""``rewardmix learn``: from an unknown world to a policy, a certificate and a report."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rewardmix._errors import refuse
+from rewardmix.cli import inputs, tables
+from rewardmix.cli.progress import bar, live_line
+from rewardmix.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardmix.learning import Learned, Stage
+
+VALIDATE = 1000
+"""Fresh episodes in which the policy is tried where no true model tells its value."""
+
+
+def learn(
+    world: Annotated[str | None, typer.Argument(metavar="PROBLEM_OR_ENV_ID", help=inputs.WORLD_HELP)] = None,
+    episodes: Annotated[int | None, typer.Option(help="Budget. Without one, the stopping rule decides.")] = None,
+    accuracy: Annotated[float | None, typer.Option(help="Regret at which the rule stops. [0.1]")] = None,
+    failure: Annotated[float | None, typer.Option(help="What confidence levels may fail with. [0.05]")] = None,
+    contexts: Annotated[int | None, typer.Option(help="Number of hidden contexts. [2]")] = None,
+    weights: Annotated[str | None, typer.Option(help="Their shares, 0.3,0.7 or uniform. [estimated]")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same result. [0]")] = None,
+    setting: Annotated[str | None, typer.Option(help="practical, theory or paper. [practical]")] = None,
+    method: Annotated[str | None, typer.Option(help="Recovery: best or paper. [best]")] = None,
+    validate: Annotated[int | None, typer.Option(help="Fresh episodes to try the policy in.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
+    modules: Annotated[str | None, typer.Option("--import", help="Modules that register environments.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with these settings.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/latest"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+) -> None:
+    """Learn to act in a world of which only the states, actions and horizon are known."""
+    typed = {name: value for name, value in locals().items() if name not in ("config", "out", "resume")}
+    settings = Settings.of(typed, config)
+    place = inputs.world_of(settings.world, settings.modules)
+    checkpoint = _checkpoint(out, resume)
+    began = time.monotonic()
+    learned = _run(settings, place, checkpoint)
+    _write(learned, settings, place, out)
+    shutil.rmtree(checkpoint)
+    _show(learned, time.monotonic() - began)
+    typer.echo(f"report: {out / 'report.html'}")
+    if learned.exploration.info.stopped == "interrupted":
+        typer.echo("rewardmix: interrupted; the result holds what was gathered until then", err=True)
+        sys.exit(130)
+
+
+def _run(settings: Settings, place: Any, checkpoint: Path) -> Learned:
+    from rewardmix import learning
+    from rewardmix.model import RewardMixingMDP
+
+    known = isinstance(place, RewardMixingMDP)
+    validate = settings.validate if settings.validate is not None else 0 if known else VALIDATE
+    with bar("exploring", settings.episodes) as show_bar, live_line() as show_line:
+        return learning.learn(
+            place,
+            accuracy=settings.accuracy,
+            failure=settings.failure,
+            episodes=settings.episodes,
+            num_contexts=settings.contexts,
+            weights=inputs.weights_of(settings.weights),
+            seed=settings.seed,
+            confidence=inputs.confidence_of(settings.setting),
+            method=inputs.method_of(settings.method),
+            validate=validate,
+            horizon=settings.horizon,
+            on_update=_teller(show_bar, show_line),
+            checkpoint=checkpoint,
+        )
+
+
+def _teller(show_bar: Any, show_line: Any) -> Any:
+    began = time.monotonic()
+
+    def tell(stage: Stage) -> None:
+        detail: Any = stage.detail
+        if stage.name == "forecast":
+            typer.echo(f"without a budget: perhaps {detail:.2g} episodes, more if the rewards are noisy", err=True)
+        elif stage.name == "explore":
+            speed = detail.episodes / max(time.monotonic() - began, 1e-9)
+            show_bar(
+                detail.episodes, f"{detail.episodes:,} episodes, {speed:,.0f}/s, uncertainty {detail.uncertainty:.3f}"
+            )
+        elif stage.name == "plan" and detail is not None:
+            show_line(f"planning: {detail.lower:.5f} .. {detail.upper:.5f}")
+        else:
+            show_line(f"{stage.name} {detail or ''}")
+
+    return tell
+
+
+def _checkpoint(out: Path, resume: bool) -> Path:
+    folder = out / "checkpoint"
+    if folder.exists() and not resume:
+        refuse("--out", f"a run in {str(out)!r} that was stopped", "--resume to go on with it, or another folder")
+    if resume and not folder.exists():
+        refuse("--resume", f"no stopped run in {str(out)!r}", f"one: {str(folder)!r} is not there")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _write(learned: Learned, settings: Settings, place: Any, out: Path) -> None:
+    from rewardmix.model import RewardMixingMDP
+    from rewardmix.report.folder import write_folder
+
+    write_folder(
+        out,
+        learned,
+        title=settings.world,
+        truth=place if isinstance(place, RewardMixingMDP) else None,
+        command=shlex.join(["rewardmix", *sys.argv[1:]]),
+        settings=dataclasses.asdict(settings),
+    )
+
+
+def _show(learned: Learned, seconds: float) -> None:
+    from rewardmix.report.folder import comparison_of
+
+    comparison = comparison_of(learned)
+    measured = {"exact": "exact, in the true world", "planned": "as planned in the recovered world: optimistic"}
+    rows = [[row["name"], tables.number(row["value"])] for row in comparison["rows"]]
+    tables.show(f"What policies earn ({measured[comparison['measured']]})", ["policy", "value"], rows)
+    found = learned.certificate
+    typer.echo(
+        f"{learned.exploration.episodes} episodes in {seconds:.1f} s ({found.setting} setting, stopped by "
+        f"{found.stopped}): uncertainty {found.uncertainty:.3f}, pairs seen {found.coverage.seen}, "
+        f"never seen {found.coverage.never_seen}"
+    )
+    if found.truth is not None:
+        typer.echo(f"regret {found.truth.regret:.5f}, {100 * found.truth.share:.1f} % of what adapting can gain")
+    if found.bootstrap is not None:
+        typer.echo(
+            f"regret by bootstrap, an estimate: {found.bootstrap.mean:.5f} (largest {found.bootstrap.upper:.5f})"
+        )
+    if found.validation is not None:
+        value = found.validation
+        typer.echo(
+            f"tried in {value.episodes} fresh episodes: {value.value:.4f} ({value.lower:.4f} .. {value.upper:.4f})"
+        )

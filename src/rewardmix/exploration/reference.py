@@ -1,0 +1,199 @@
+"""Algorithm 2, line by line, in plain Python: slow, and the oracle of the engines.
+
+The augmented MDP is written as in the paper, with states (i, v, s), i the slot and v = (v1, v2) the picks, actions
+(a, z), and the rule (eq:augment_rule). Departures from the printed algorithm, each on purpose:
+
+1. mu-hat is stored as a table of outcome counts; the printed update of the mean lacks a factor 1/n.
+2. K in the confidence levels is the number of episodes so far; the paper uses it before it is known.
+3. T-hat of an x that was never left is undefined; its bonus is 1, and its sum over next states is taken as 0.
+4. V_0 is clipped at 1, as Q is.
+5. Of equal Q the x with the fewest visits is played, then the lowest action, z = 1 before z = 0.
+6. p_+ is estimated from at most one visit of x in an episode: repeated visits share the context.
+7. With ``all_pairs`` every unordered pair of first visits is a sample, not the picked one alone.
+8. Scaled confidence settings multiply b_T by the largest value that may follow; see ``confidence``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix.exploration.compiled import world_of
+from rewardmix.exploration.confidence import Confidence, Size
+from rewardmix.exploration.counting import Counting
+from rewardmix.exploration.kernels import halves, successor
+from rewardmix.model import RewardMixingMDP
+
+Picks = tuple[int | None, int | None]
+
+
+class Reference:
+    """The state of the algorithm, in dictionaries.
+
+    Attributes:
+        n: samples of each pair; key (x1, x2) in order for ``selected``, sorted for ``all_pairs``.
+        tables: outcomes of each pair, key (x1, x2, z1, z2).
+        outcomes: outcomes of each x, key (x, z).
+        moves: moves, key (x, s').
+        starts: first states.
+        visits: n(x).
+        curve: V_0 after each episode, 1 before the first.
+    """
+
+    def __init__(self, model: RewardMixingMDP, confidence: Confidence, counts: Counting, failure: float) -> None:
+        self.model, self.confidence, self.counts, self.failure = model, confidence, counts, failure
+        self.n: dict[tuple[int, int], int] = {}
+        self.tables: dict[tuple[int, int, int, int], int] = {}
+        self.outcomes: dict[tuple[int, int], int] = {}
+        self.moves: dict[tuple[int, int], int] = {}
+        self.starts: dict[int, int] = {}
+        self.visits = [0] * (model.num_states * model.num_actions)
+        self.episodes = 0
+        self.plan()
+        self.curve = [1.0]
+
+    # -- the augmented MDP --------------------------------------------------------------------------------------------
+
+    def plan(self) -> None:
+        """Update Q and V from the counts (eq:update_q2, eq:optimistic_value)."""
+        model = self.model
+        size = Size(*_sizes(model), model.num_states, self.failure, self.episodes)
+        n, visits = dict(self.n), list(self.visits)  # as they are now: Q is worked out while the next episode is counted
+        b_move = [float(self.confidence.move(count, size)) for count in visits]
+        seen = {x: sorted((s, c) for (y, s), c in self.moves.items() if y == x) for x in range(len(self.visits))}
+
+        @cache
+        def b_pair(x1: int, x2: int) -> float:
+            key = (x1, x2) if self.counts.ordered else (min(x1, x2), max(x1, x2))
+            return float(self.confidence.pair(n.get(key, 0), size))
+
+        @cache
+        def q(t: int, i: int, v: Picks, s: int, a: int, z: int) -> float:
+            x = s * model.num_actions + a
+            i_next, v_next = augmented_rule(i, v, x, z)
+            total = 0.0
+            for s_next, count in seen[x]:
+                total += count * value(t + 1, i_next, v_next, s_next)
+            follow = total / visits[x] if visits[x] else 0.0
+            if self.confidence.scaled:
+                top = max(value(t + 1, i_next, v_next, s_next) for s_next in range(model.num_states))
+                follow = min(top, follow + b_move[x] * top)
+            else:
+                follow = follow + b_move[x]
+            reward = b_pair(v_next[0], v_next[1]) if i == 2 and z == 1 else 0.0  # type: ignore[arg-type]
+            return min(1.0, reward + follow)
+
+        @cache
+        def value(t: int, i: int, v: Picks, s: int) -> float:
+            if t == model.horizon:
+                return 0.0
+            return max(q(t, i, v, s, a, z) for a in range(model.num_actions) for z in _choices(i))
+
+        def act(t: int, i: int, v: Picks, s: int) -> tuple[int, int]:
+            def preference(action: tuple[int, int]) -> tuple[float, int, int, int]:
+                a, z = action
+                return -q(t, i, v, s, a, z), visits[s * model.num_actions + a], a, -z
+
+            return min(((a, z) for a in range(model.num_actions) for z in _choices(i)), key=preference)
+
+        self.q, self.value, self.act = q, value, act
+        self.uncertainty = self._start_value(size)
+
+    def _start_value(self, size: Size) -> float:
+        if self.episodes == 0:
+            return 1.0
+        values = [self.value(0, 1, (None, None), s) for s in range(self.model.num_states)]
+        expected = sum(count * values[s] for s, count in sorted(self.starts.items())) / self.episodes
+        bonus = float(self.confidence.start(size))
+        top = max(values)
+        return min(top, expected + bonus * top) if self.confidence.scaled else min(1.0, expected + bonus)
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    def run(self, episodes: int, stream: NDArray[np.uint64], threshold: float = -1.0) -> None:
+        """While V_0 > threshold: play an episode, count, plan."""
+        world = world_of(self.model)
+        while self.uncertainty > threshold and self.episodes < episodes:
+            steps = self.play(world, lambda: halves(stream))
+            self.count(steps)
+            self.plan()
+            self.curve.append(self.uncertainty)
+
+    def play(self, world: Any, draw: Callable[[], tuple[float, float]]) -> list[tuple[int, int, int, int]]:
+        """One episode: (s, a, outcome, z) of each step. The context m stays in here."""
+        upper, lower = draw()
+        s, m = _pick(world.initial, upper), _pick(world.contexts, lower)
+        self.starts[s] = self.starts.get(s, 0) + 1
+        i: int = 1
+        v: Picks = (None, None)
+        steps = []
+        for t in range(self.model.horizon):
+            a, z = self.act(t, i, v, s)
+            x = s * self.model.num_actions + a
+            upper, lower = draw()
+            steps.append((s, a, _pick(world.rewards[m, x], lower), z))
+            s_next = int(world.successors[successor(world, x, upper)])
+            self.moves[x, s_next] = self.moves.get((x, s_next), 0) + 1
+            self.visits[x] += 1
+            i, v = augmented_rule(i, v, x, z)
+            s = s_next
+        self.episodes += 1
+        return steps
+
+    def count(self, steps: list[tuple[int, int, int, int]]) -> None:
+        """Update the outcome counts with the samples of one episode."""
+        visited = [(s * self.model.num_actions + a, outcome) for s, a, outcome, _ in steps]
+        if self.counts.ordered:
+            picked = [visited[t] for t, (_, _, _, z) in enumerate(steps) if z == 1][:2]
+            for k, (x, outcome) in enumerate(picked):
+                if k == 0 or x != picked[0][0]:
+                    _add(self.outcomes, (x, outcome))
+            if len(picked) == 2:
+                self._add_pair(picked[0], picked[1])
+            return
+        first: dict[int, int] = {}
+        second: dict[int, int] = {}
+        for x, outcome in visited:
+            if x not in first:
+                first[x] = outcome
+            elif x not in second:
+                second[x] = outcome
+        for x in first:
+            _add(self.outcomes, (x, first[x]))
+            if x in second:
+                self._add_pair((x, first[x]), (x, second[x]))
+            for y in first:
+                if x < y:
+                    self._add_pair((x, first[x]), (y, first[y]))
+
+    def _add_pair(self, one: tuple[int, int], two: tuple[int, int]) -> None:
+        _add(self.n, (one[0], two[0]))
+        _add(self.tables, (one[0], two[0], one[1], two[1]))
+
+
+def augmented_rule(i: int, v: Picks, x: int, z: int) -> tuple[int, Picks]:
+    """The next slot and picks (eq:augment_rule)."""
+    if z == 0 or i == 3:
+        return i, v
+    return i + 1, (x, v[1]) if i == 1 else (v[0], x)
+
+
+def _choices(i: int) -> tuple[int, ...]:
+    """In slot 3 picking changes nothing; it is left out, so that ties do not depend on it."""
+    return (0,) if i == 3 else (1, 0)
+
+
+def _sizes(model: RewardMixingMDP) -> tuple[int, int, int]:
+    return model.num_states, model.num_actions, model.horizon
+
+
+def _pick(cumulative: Any, u: float) -> int:
+    return sum(1 for c in cumulative[:-1] if u >= c)
+
+
+def _add(counts: dict[Any, int], key: Any) -> None:
+    counts[key] = counts.get(key, 0) + 1
