@@ -3,9 +3,26 @@
 from rewardmix.logs.checking import Problem
 from rewardmix.logs.cluster import Cluster
 from rewardmix.logs.crew import Crew, Here, Processes
+from rewardmix.logs.fitted import Fitted, FitInfo
+from rewardmix.logs.fitting import Progress, fit
 from rewardmix.logs.log import Log, Notes
 from rewardmix.logs.reading import read
 from rewardmix.logs.world import World
 from rewardmix.logs.writing import write
 
-__all__ = ["Cluster", "Crew", "Here", "Log", "Notes", "Problem", "Processes", "World", "read", "write"]
+__all__ = [
+    "Cluster",
+    "Crew",
+    "FitInfo",
+    "Fitted",
+    "Here",
+    "Log",
+    "Notes",
+    "Problem",
+    "Processes",
+    "Progress",
+    "World",
+    "fit",
+    "read",
+    "write",
+]

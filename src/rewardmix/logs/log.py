@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix.episodes import Episodes
-from rewardmix.logs.checking import Problem
+from rewardmix.logs.checking import Checked, Problem
 from rewardmix.logs.compact import Compact, joined, loaded
 from rewardmix.logs.crew import Crew, Here, Report, added
 from rewardmix.logs.world import World
@@ -93,6 +93,11 @@ class Log:
         """function(part, world, *common) of every part, in order."""
         return self.crew.ask(function, self.parts, self.world, *common)
 
+    def moved(self, crew: Crew) -> Log:
+        """The same log in the hands of another crew."""
+        held = crew.hold(_as_held, list(self.each(_whole)))
+        return replace(self, parts=tuple(one.part for one in held), crew=crew)
+
     def sample(self, most: int, seed: int = 0) -> Compact:
         """All episodes if there are at most ``most``, otherwise about that many, chosen at random, in order."""
         share = most / max(len(self), 1)
@@ -106,6 +111,10 @@ class Log:
     def episodes(self) -> Episodes:
         """All of them as padded arrays in memory."""
         return joined(list(self.each(_whole))).episodes(self.world)
+
+
+def _as_held(part: Compact) -> Checked:
+    return Checked(part, episodes=len(part))
 
 
 def _whole(part: Any, world: World) -> Compact:
