@@ -10,16 +10,17 @@ import rewardmix
 ROOT = Path(rewardmix.__file__).parent
 
 ORDER = [
-    "_version", "_errors", "_check", "arrival", "_counting", "_kernels", "draws", "theory", "model", "belief", "policy", "episodes",
-    "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation", "planning", "moments",
-    "exploration", "recovery", "bootstrap", "certificate", "learning", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
+    "_version", "_errors", "_check", "arrival", "_kernels", "_counting", "draws", "theory", "model", "belief",
+    "policy", "episodes", "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation",
+    "planning", "moments", "exploration", "recovery", "bootstrap", "certificate", "learning", "logs", "io", "interop",
+    "report", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
 
 DOORS = {
     "gymnasium": {"environments"},
     "numba": {"_kernels"},
-    "scipy.optimize": {"recovery/magnitudes.py"},
+    "scipy.optimize": {"recovery/labels.py"},  # the assignment of contexts to contexts, not a program
     "highspy": {"recovery/magnitudes.py"},
     "safetensors": {"stored"},
     "typer": {"cli"},
@@ -145,4 +146,5 @@ def test_the_long_tail_stays_short():
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
                 length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-                assert length <= 60, f"{path.name}: {node.name} has {length} lines"
+                kernel = any(ast.unparse(decorator) == "kernel" for decorator in node.decorator_list)
+                assert length <= (80 if kernel else 60), f"{path.name}: {node.name} has {length} lines"

@@ -14,20 +14,25 @@ from rewardmix._version import __version__
 from rewardmix.arrival import when_imported
 
 if TYPE_CHECKING:
-    from rewardmix import belief, environments, problems
+    from rewardmix import belief, environments, exploration, interop, planning, problems, recovery, report, theory
     from rewardmix._errors import InputError
     from rewardmix.environments import MixRewards, PreviousActionReward
     from rewardmix.episodes import Episodes
     from rewardmix.evaluation import Evaluation, evaluate
+    from rewardmix.exploration import Exploration, explore
     from rewardmix.io import load, save
+    from rewardmix.learning import Learned, learn
     from rewardmix.model import RewardMixingMDP
+    from rewardmix.moments import Moments
     from rewardmix.planning import Comparison, Plan, compare, plan, plan_exact
     from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy, markov, uniform
     from rewardmix.problems import make_env
+    from rewardmix.recovery import ConfidenceSet, Recovery, choose_contexts, confidence_set, recover
     from rewardmix.simulation import simulate
 
 HOME = {
     "InputError": "_errors",
+    "theory": "",
     "RewardMixingMDP": "model",
     "belief": "",
     "Policy": "policy",
@@ -45,42 +50,73 @@ HOME = {
     "simulate": "simulation",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
+    "planning": "",
     "Plan": "planning",
     "plan": "planning",
     "plan_exact": "planning",
     "Comparison": "planning",
     "compare": "planning",
+    "Moments": "moments",
+    "exploration": "",
+    "Exploration": "exploration",
+    "explore": "exploration",
+    "recovery": "",
+    "ConfidenceSet": "recovery",
+    "confidence_set": "recovery",
+    "Recovery": "recovery",
+    "recover": "recovery",
+    "choose_contexts": "recovery",
+    "Learned": "learning",
+    "learn": "learning",
     "save": "io",
     "load": "io",
+    "interop": "",
+    "report": "",
 }
 """Public name -> the module that defines it ("": it is a module), in the order of the flow."""
 
 __all__ = [
     "BeliefPolicy",
     "Comparison",
+    "ConfidenceSet",
     "Controller",
     "Episodes",
     "Evaluation",
+    "Exploration",
     "InputError",
+    "Learned",
     "MarkovPolicy",
     "MixRewards",
+    "Moments",
     "Plan",
     "Policy",
     "PreviousActionReward",
+    "Recovery",
     "RewardMixingMDP",
     "__version__",
     "belief",
+    "choose_contexts",
     "compare",
+    "confidence_set",
     "environments",
     "evaluate",
+    "exploration",
+    "explore",
+    "interop",
+    "learn",
     "load",
     "make_env",
     "markov",
     "plan",
     "plan_exact",
+    "planning",
     "problems",
+    "recover",
+    "recovery",
+    "report",
     "save",
     "simulate",
+    "theory",
     "uniform",
 ]
 

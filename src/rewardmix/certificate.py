@@ -137,9 +137,8 @@ def _not_proved(
 ) -> list[str]:
     sentences = ["The planned value is optimistic: model and policy were fitted to the same episodes."]
     if exploration.info.confidence != "theory":
-        sentences.append(
-            f"The {exploration.info.confidence} setting proves nothing about the true world: {exploration.info.guarantee}."
-        )
+        setting, guarantee = exploration.info.confidence, exploration.info.guarantee
+        sentences.append(f"The {setting} setting proves nothing about the true world: {guarantee}.")
     if bootstrap is None:
         sentences.append("The regret was not estimated: the episodes themselves were not kept.")
     else:

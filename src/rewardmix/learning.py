@@ -6,9 +6,9 @@
     certify  ->  Certificate
 
 With a budget the budget is spent. Without one, exploration goes on in rounds, each twice as long as all before, until
-the pairs are covered (V_0 <= 1/2) *and* the bootstrap puts the regret at ``accuracy`` or less; under the theory setting,
-until V_0 is at the threshold of the paper's theorem. Neither rule alone will do: V_0 follows the number of episodes
-and not what they showed, and the bootstrap cannot see rooms that were never entered.
+the pairs are covered (V_0 <= 1/2) *and* the bootstrap puts the regret at ``accuracy`` or less; under the theory
+setting, until V_0 is at the threshold of the paper's theorem. Neither rule alone will do: V_0 follows the number of
+episodes and not what they showed, and the bootstrap cannot see rooms that were never entered.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class _Run:
     def by_rule(self, validate: int) -> Learned:
         """Rounds until pairs are covered and the bootstrap is content."""
         states, actions, length = self._sizes()
-        self.tell(Stage("forecast", theory.practical_episodes(states, actions, length, COVERED)))
+        pairs = theory.practical_episodes(states, actions, length, COVERED)
+        self.tell(Stage("forecast", max(FIRST_ROUND, pairs, states * actions * length / self.accuracy)))
         number, after = self._rounds_passed(), None
         while True:
             after = self.explored(refresh_at(FIRST_ROUND << number), after)

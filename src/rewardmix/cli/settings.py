@@ -10,6 +10,8 @@ from typing import Any
 
 from rewardmix._errors import refuse
 
+KINDS = {str: "a text", float: "a number", int: "a whole number"}
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -56,9 +58,5 @@ def _read(path: Path) -> dict[str, Any]:
         wanted = fields[name].type
         kind = str if "str" in str(wanted) else float if "float" in str(wanted) else int
         if isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
-            refuse(
-                f"--config {path}: {name}",
-                f"{value!r}",
-                {str: "a text", float: "a number", int: "a whole number"}[kind],
-            )
+            refuse(f"--config {path}: {name}", repr(value), KINDS[kind])
     return content
