@@ -88,7 +88,7 @@ QUICK = 3
 MANY = [Case("sparse", 20, 4, 10, 1e-3, contexts=contexts) for contexts in (4, 5, 6, 8)]
 MANY_SECONDS = 10.0
 
-GAPS = [1e-3, 1e-4, 1e-5, 1e-6, 1e-7]
+GAPS = [1e-5, 1e-6, 1e-7, 1e-8]
 HORIZONS = [10, 20, 40, 80]
 ACTIONS = [4, 8, 16, 32]
 ENTRIES = [2, 8, 32, 128]

@@ -311,9 +311,14 @@ class PairTable:
 
     @staticmethod
     def fresh(num_x: int, num_values: int) -> PairTable:
-        """An empty table for keys below X*X."""
-        dense = num_x * num_x <= SMALL_TABLE
-        capacity = 1 << max(4, (num_x * num_x - 1).bit_length()) if dense else SMALL_TABLE
+        """An empty table for pairs."""
+        return PairTable.keyed(num_x * num_x, num_values)
+
+    @staticmethod
+    def keyed(num_keys: int, num_values: int = 1) -> PairTable:
+        """An empty table for keys below ``num_keys``."""
+        dense = num_keys <= SMALL_TABLE
+        capacity = 1 << max(4, (num_keys - 1).bit_length()) if dense else SMALL_TABLE
         return PairTable(_blank(capacity, num_values), num_values, 0, dense)
 
     @property

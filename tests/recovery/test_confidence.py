@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recovery.oracles_recovery import random_mixture
 
+from recovery.oracles_recovery import random_mixture
 from rewardmix import InputError, RewardMixingMDP, problems, simulate, uniform
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from recovery.oracles_recovery import bags_of, every_outcome, joint_table, random_mixture
 
+from recovery.oracles_recovery import bags_of, every_outcome, joint_table, random_mixture
 from rewardmix.recovery.intervals import interval, standard_errors
 from rewardmix.recovery.likelihood import Mixture, statistics
 
@@ -34,9 +34,7 @@ def test_errors_are_those_of_the_inverse_hessian(contexts, values, free):
     for i in range(size):
         for j in range(size):
             moves = [(a, b) for a in (1, -1) for b in (1, -1)]
-            values_at = [
-                a * b * loglik(theta + step * (a * np.eye(size)[i] + b * np.eye(size)[j])) for a, b in moves
-            ]
+            values_at = [a * b * loglik(theta + step * (a * np.eye(size)[i] + b * np.eye(size)[j])) for a, b in moves]
             hessian[i, j] = sum(values_at) / (4 * step**2)
     errors = np.sqrt(np.diag(np.linalg.inv(-hessian)))
     np.testing.assert_allclose(found[..., 1:].ravel(), errors[:laws], rtol=2e-3)

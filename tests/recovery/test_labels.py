@@ -2,8 +2,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from recovery.oracles_recovery import random_mixture
 
+from recovery.oracles_recovery import random_mixture
 from rewardmix import problems
 from rewardmix.recovery import aligned
 from rewardmix.recovery.labels import alignment, canonical

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from recovery.oracles_recovery import bags_of, drawn, every_outcome, joint_table, random_mixture
 from scipy.optimize import minimize
 
+from recovery.oracles_recovery import bags_of, drawn, every_outcome, joint_table, random_mixture
 from rewardmix.recovery.likelihood import FLOOR, Mixture, climb, statistics, update
 from rewardmix.recovery.patterns import Patterns, merged, patterns
 

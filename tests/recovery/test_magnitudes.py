@@ -2,11 +2,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recovery.sets import random_set, with_centres
 from scipy.optimize import linprog
 
+from recovery.sets import random_set, with_centres
 from rewardmix.recovery import feasibility
-from rewardmix.recovery.magnitudes import growth, magnitudes, minimise, one_sided_caps, program_of
+from rewardmix.recovery.magnitudes import growth, magnitudes, one_sided_caps, program_of
+from rewardmix.recovery.solver import minimise
 
 
 def linear_program(rows):

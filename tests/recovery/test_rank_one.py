@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from recovery.sets import random_set, with_centres
 
+from recovery.sets import random_set, with_centres
 from rewardmix.recovery.rank_one import rank_one
 
 

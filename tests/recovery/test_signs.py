@@ -1,4 +1,4 @@
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -23,7 +23,9 @@ def test_parities_against_all_assignments(seed):
     found = parity(first, second, positive, rng.random(first.size), size)
     target = np.where(positive, 1, -1)
     solutions = [
-        signs for signs in map(np.array, product((1, -1), repeat=size)) if (signs[first] * signs[second] == target).all()
+        signs
+        for signs in map(np.array, product((1, -1), repeat=size))
+        if (signs[first] * signs[second] == target).all()
     ]
     assert (not found.conflicts) == bool(solutions)
     if solutions:
@@ -36,7 +38,7 @@ def test_parities_against_all_assignments(seed):
     else:
         known = {(int(i), int(j)): int(s) for i, j, s in zip(first, second, target, strict=True)}
         loop = [*found.odd_cycle, found.odd_cycle[0]]
-        signs = [known[tuple(sorted(pair))] for pair in zip(loop[:-1], loop[1:], strict=True)]
+        signs = [known[tuple(sorted(pair))] for pair in pairwise(loop)]
         assert np.prod(signs) == -1
 
 

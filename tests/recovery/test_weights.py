@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from recovery.oracles_recovery import every_outcome, random_mixture
 
+from recovery.oracles_recovery import every_outcome, random_mixture
 from rewardmix.recovery.weights import closed_form, orientation, weight_of
 
 

@@ -22,7 +22,7 @@ from rewardmix.draws import stream as fresh_stream
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import counts_of
-from rewardmix.exploration.kernels import ANY, DIRTY, EPISODES, FIRST, THIRD, USED, Choices, watch
+from rewardmix.exploration.kernels import ANY, DIRTY, EPISODES, FIRST, NEWS, THIRD, USED, Choices, watch
 from rewardmix.exploration.large_draws import multinomial
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
@@ -78,6 +78,7 @@ class BatchedEngine:
         number = min(until - tally.episodes, batch_size(chances, counts.records, tally, plan.known, growth))
         alone = np.zeros(tally.num_x, np.int64)
         push(self.laws, choices, counts, self.stream, number, labels, alone)
+        tally.progress[NEWS] += int((tally.visits >= tally.visit_limits).sum())
         limit = max(1, int(np.ceil(growth * plan.known)))
         tally.pairs.used = int(tally.progress[USED])
         tally.pairs.make_room(int(np.count_nonzero(labels)))
@@ -141,9 +142,12 @@ def expected_pairs(hat: Any, choices: Any, starts: Any, num_actions: Any, out: A
 
 
 @kernel
-def spread_out(laws: Any, x: Any, number: Any, stream: Any, moves: Any, into: Any, buffer: Any) -> None:
+def spread_out(
+    laws: Any, x: Any, number: Any, stream: Any, moves: Any, visits: Any, into: Any, buffer: Any
+) -> None:
     """Send ``number`` episodes from x to next states, counting the moves."""
     begin, end = laws.begins[x], laws.begins[x + 1]
+    visits[x] += number
     multinomial(number, laws.moves[begin:end], laws.moves_tail[begin:end], stream, buffer[: end - begin])
     for j in range(begin, end):
         moves[j] += buffer[j - begin]
@@ -185,17 +189,17 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
                     labels[x1, x] += one[x1, s]
                     both[x] += one[x1, s]
                 else:
-                    spread_out(laws, x, one[x1, s], stream, counts.moves, later_one[x1], buffer)
+                    spread_out(laws, x, one[x1, s], stream, counts.moves, counts.visits, later_one[x1], buffer)
         for s in range(num_states):
             if none[s] > 0:
                 code = choices.rows[FIRST, t, s]
                 x = s * num_actions + (code >> 1)
                 into = later_one[x] if code & 1 == 0 else later_none
                 active[x] |= code & 1 == 0
-                spread_out(laws, x, none[s], stream, counts.moves, into, buffer)
+                spread_out(laws, x, none[s], stream, counts.moves, counts.visits, into, buffer)
         for x in range(num_x):
             if both[x] > 0:
-                spread_out(laws, x, both[x], stream, counts.moves, later_done, buffer)
+                spread_out(laws, x, both[x], stream, counts.moves, counts.visits, later_done, buffer)
         none[:], done[:] = later_none, later_done
         for x1 in range(num_x):
             if active[x1]:

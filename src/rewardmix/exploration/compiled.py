@@ -95,7 +95,15 @@ def world_of(model: RewardMixingMDP) -> World:
 def counts_of(tally: Tally) -> Counts:
     """The arrays of a tally that kernels add to."""
     return Counts(
-        tally.starts, tally.moves, tally.outcomes, tally.pairs.records, tally.dirty, tally.mark, tally.progress
+        tally.starts,
+        tally.moves,
+        tally.visits,
+        tally.visit_limits,
+        tally.outcomes,
+        tally.pairs.records,
+        tally.dirty,
+        tally.mark,
+        tally.progress,
     )
 
 

@@ -5,9 +5,9 @@
         play the plan, count
 
 Planning after every single episode (growth = 1) is the algorithm as it is printed. With growth g > 1 everything is
-planned anew whenever the number of episodes has grown by g (T-hat, the levels, all rows; never skipped, since a plan
-that is frozen while all bonuses are saturated may collect no pair for ever), and in between the rows of those pairs
-that have grown by g. Planning is paid from an allowance that grows with the episodes, counted in multiplications, so
+planned anew (T-hat, the levels, all rows) whenever the number of episodes has grown by g, and when a state-action was
+seen for the first time or twice as often. This is never skipped: a plan that is frozen while all bonuses are saturated may collect no
+pair for ever. In between, the rows of those pairs that have grown by g are planned anew. Planning is paid from an allowance that grows with the episodes, counted in multiplications, so
 that it cannot take more than about half of the time however large the world is; small worlds never notice.
 """
 
@@ -173,7 +173,8 @@ class Run:
         choices, next_refresh = None, self.tally.episodes
         while True:
             played = self.tally.episodes
-            if played >= next_refresh:
+            news = self.tally.progress[kernels.NEWS] and played >= self._patience()
+            if played >= next_refresh or news:
                 self._save()
                 self._refresh()
                 next_refresh = max(played + 1, math.ceil(self.growth * played))
@@ -202,7 +203,8 @@ class Run:
 
     def _tell(self) -> None:
         if self.on_update is not None:
-            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold))
+            pairs = int(self.tally.progress[kernels.USED])
+            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold, pairs))
 
     def _result(self, stopped: str) -> Exploration:
         if not self.curve or self.curve[-1][0] != self.tally.episodes:
@@ -228,7 +230,7 @@ class Run:
 
     def _resume(self, after: Exploration | None) -> None:
         saved = self.checkpoint.load() if self.checkpoint else None
-        if saved is None and after is not None:
+        if after is not None and (saved is None or saved.moments.episodes < after.episodes):
             saved = Saved(after.moments, after.stream, np.empty((0, 2)), {}, after.gathered)
         if saved is None:
             return

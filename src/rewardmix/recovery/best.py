@@ -19,11 +19,12 @@ from rewardmix._check import Floats
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.certificate import groups_of_points
 from rewardmix.recovery.contexts import many
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture, climb
 from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
-from rewardmix.recovery.result import Evidence, Question, Recovery
+from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
 
 RANDOM_STARTS = 4

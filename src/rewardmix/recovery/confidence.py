@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,7 @@ from numpy.typing import NDArray
 from rewardmix import theory
 from rewardmix._check import Floats, as_number, refuse
 from rewardmix.model import RewardMixingMDP
-
-if TYPE_CHECKING:
-    from rewardmix.moments import Moments
+from rewardmix.moments import Moments
 
 ROUNDING = 1e-9
 """How far outside an interval counts as rounding."""

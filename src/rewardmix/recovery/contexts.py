@@ -16,10 +16,11 @@ from rewardmix._check import Floats, as_count, as_number, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence, evidence_of
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture, climb
 from rewardmix.recovery.patterns import Patterns
-from rewardmix.recovery.result import Evidence, Question, Recovery, Start
+from rewardmix.recovery.result import Question, Recovery, Start
 
 SPECTRAL_STARTS, RANDOM_STARTS = 3, 17
 """Starts that are climbed a little way."""
@@ -69,8 +70,6 @@ def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float =
         prior: pseudo-count; 0, maximum likelihood, is what the criterion is about.
         seed: of the starts.
     """
-    from rewardmix.recovery.front import evidence_of
-
     most = as_count("max_contexts", max_contexts)
     if len(episodes) == 0:
         refuse("episodes", "no episodes", "at least one")

@@ -9,13 +9,13 @@ import numpy as np
 from rewardmix._check import Floats
 from rewardmix.recovery import labels, likelihood
 from rewardmix.recovery.certificate import certify, coverage, sentence
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.intervals import interval, standard_errors
 from rewardmix.recovery.likelihood import Fit, Mixture
 from rewardmix.recovery.magnitudes import Magnitudes
 from rewardmix.recovery.patterns import Patterns
 from rewardmix.recovery.result import (
     SAME,
-    Evidence,
     Info,
     Question,
     Recovery,

@@ -11,9 +11,9 @@ from rewardmix._check import Floats, as_count, as_floats, as_number, at, check_p
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.best import best
-from rewardmix.recovery.confidence import ConfidenceSet, Radius, confidence_set, hoeffding
-from rewardmix.recovery.patterns import merged, patterns
-from rewardmix.recovery.result import Evidence, Method, Question, Recovery
+from rewardmix.recovery.confidence import ConfidenceSet, Radius, hoeffding
+from rewardmix.recovery.evidence import evidence_of
+from rewardmix.recovery.result import Method, Question, Recovery
 
 
 def recover(
@@ -49,19 +49,6 @@ def recover(
         as_number("prior", prior, above=0.0)
     question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
     return method(evidence_of(data, failure=failure, accuracy=accuracy, radius=radius), question)
-
-
-def evidence_of(data: Any, *, failure: float = 0.05, accuracy: float = 0.1, radius: Radius = hoeffding) -> Evidence:
-    """A confidence set and whatever finer there is."""
-    if isinstance(data, ConfidenceSet):
-        return Evidence(data)
-    if isinstance(data, Moments):
-        return Evidence(confidence_set(data, failure=failure, accuracy=accuracy, radius=radius), data)
-    if isinstance(data, Episodes):
-        moments = Moments.of(data)
-        confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
-        return Evidence(confidence, moments, merged(patterns(data)))
-    refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")
 
 
 def as_weights(weights: Any, num_contexts: int) -> Floats | None:

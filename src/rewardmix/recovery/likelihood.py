@@ -30,6 +30,9 @@ FLOOR = 1e-12
 LOG_RESCALED = 230.25850929940458
 """log(1e100), what rescaling a product takes off."""
 
+LEAST_GAIN = 1e-7
+"""Three E-steps that gain less than this have converged, however few the bags."""
+
 LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
 
@@ -160,7 +163,7 @@ def climb(
             ahead = two
             seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
             steps += 1
-        converged = value_ahead - value <= tolerance * max(seen.bags, 1.0)
+        converged = value_ahead - value <= max(tolerance * seen.bags, LEAST_GAIN)
         if value_ahead >= value:
             here, seen, value = ahead, seen_ahead, value_ahead
     return Fit(here, seen.loglik, value, steps, converged, name)

@@ -14,10 +14,11 @@ from rewardmix._check import Floats, refuse
 from rewardmix.recovery import starts
 from rewardmix.recovery.certificate import groups_of_points, parities
 from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture
 from rewardmix.recovery.magnitudes import magnitudes
-from rewardmix.recovery.result import Evidence, Question, Recovery
+from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import orientation
 
 FILLS = 200

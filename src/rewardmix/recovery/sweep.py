@@ -15,8 +15,9 @@ import numpy as np
 
 from rewardmix._check import as_count, as_number, refuse
 from rewardmix.policy import Policy
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.paper import paper
-from rewardmix.recovery.result import Evidence, Method, Question, Recovery, Start
+from rewardmix.recovery.result import Method, Question, Recovery, Start
 
 
 def sweep(
