@@ -6,6 +6,7 @@ from rewardmix.logs.crew import Crew, Here, Processes
 from rewardmix.logs.fitted import Fitted, FitInfo
 from rewardmix.logs.fitting import Progress, fit
 from rewardmix.logs.log import Log, Notes
+from rewardmix.logs.minari import read_minari, write_minari
 from rewardmix.logs.reading import read
 from rewardmix.logs.world import World
 from rewardmix.logs.writing import write
@@ -24,5 +25,7 @@ __all__ = [
     "World",
     "fit",
     "read",
+    "read_minari",
     "write",
+    "write_minari",
 ]

@@ -2,11 +2,12 @@
 
 If actions never looked at rewards, the path of an episode does not depend on them, so the reward at an earlier step is independent
 of everything on the path given the state-action x it was paid at. Tables of (reward then, action now), one for each x then and state
-now, have no association: the Cochran-Mantel-Haenszel test of mean rewards, pooled over x, for each state.
+now, have no association: the Cochran-Mantel-Haenszel test of mean rewards, for each (state now, action then), pooled over
+the state then.
 
     D[a] = sum over x of sum_z v_z (n[z, a] - n[z] n[a] / n)
     C[a, b] = sum over x of variance of v * (n n[a] [a = b] - n[a] n[b]) / (n - 1)
-    statistic = sum over states of D C^+ D,     chi-squared with sum of rank(C) degrees of freedom
+    statistic = sum over (state now, action then) of D C^+ D,     chi-squared with sum of rank(C) degrees of freedom
 
 Steps of one episode share the hidden context and are not independent, so each episode gives one pair of neighbouring
 steps and one pair at any distance, chosen without looking at its content; two tests, Bonferroni.
@@ -88,17 +89,23 @@ def logging_test(counts: Followed, world: World) -> LoggingTest:
             "pair moments and likelihood can both be trusted."
         )
         return LoggingTest(p_value, False, text)
-    state, action, high, low = near_sign if not near > far else far_sign
+    state, action, before, earlier, high, low = near_sign if not near > far else far_sign
     text = (
-        f"The log's actions followed rewards of the same episode (p = {p_value:.2g}): in state {world.state(state)}, action "
-        f"{world.action(action)} was taken {100 * high:.0f} % of the time after the highest reward and {100 * low:.0f} % after the "
-        "lowest. Averages and pair moments are biased then; the likelihood is not, and the model is from the likelihood."
+        f"The log's actions followed rewards of the same episode (p = {p_value:.2g}). For example, after action "
+        f"{world.action(earlier)} in state {world.state(before)}, action {world.action(action)} was taken in state "
+        f"{world.state(state)} {100 * high:.0f} % of the time if the reward had been the highest and {100 * low:.0f} % if the "
+        "lowest. Averages and pair moments are biased then, and so is what rests on them (the confidence set and its "
+        "certificate); the likelihood is not, and the model is from the likelihood."
     )
     return LoggingTest(p_value, True, text)
 
 
-def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, tuple[int, int, float, float]]:
-    """(p-value, the strongest (state, action, share after the highest reward, after the lowest))."""
+Strongest = tuple[int, int, int, int, float, float]
+"""(state now, action now, state then, action then, share after the highest reward, after the lowest)."""
+
+
+def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, Strongest]:
+    """(p-value, where the association is strongest)."""
     from scipy.special import chdtrc
 
     cells, action = np.divmod(codes, world.num_actions)
@@ -106,41 +113,49 @@ def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, tuple[
     reward = world.reward_values[outcome]
     stratum, place = np.unique(strata, return_inverse=True)
     total = _sum(place, counts, stratum.size)
-    mean = _sum(place, counts * reward, stratum.size) / total
-    variance = _sum(place, counts * (reward - mean[place]) ** 2, stratum.size) / total
-    telling = (variance > 0) & (total > 1)
+    mean = _sum(place, counts * reward, stratum.size) / np.maximum(total, 1)
+    variance = _sum(place, counts * (reward - mean[place]) ** 2, stratum.size) / np.maximum(total, 1)
+    scale = np.where((variance > 0) & (total > 1), variance / np.maximum(total - 1, 1), 0.0)
     taken = np.zeros((stratum.size, world.num_actions))
     np.add.at(taken, (place, action), counts)
     paid = np.zeros_like(taken)
     np.add.at(paid, (place, action), counts * reward)
-    off = paid - taken * mean[:, None]
-    scale = np.where(telling, variance / np.maximum(total - 1, 1), 0.0)
-    states, group = np.unique(stratum // world.num_state_actions, return_inverse=True)
-    difference = np.zeros((states.size, world.num_actions))
-    np.add.at(difference, group, np.where(telling[:, None], off, 0.0))
-    covariance = np.zeros((states.size, world.num_actions, world.num_actions))
-    np.add.at(covariance, group, -scale[:, None, None] * taken[:, :, None] * taken[:, None, :])
-    same = np.arange(world.num_actions)
-    diagonal = np.zeros_like(difference)
-    np.add.at(diagonal, group, (scale * total)[:, None] * taken)
-    covariance[:, same, same] += diagonal
-    statistic, freedom = 0.0, 0
-    for d, c in zip(difference, covariance, strict=True):
-        rank = int(np.linalg.matrix_rank(c, hermitian=True)) if c.any() else 0
-        statistic += float(d @ np.linalg.pinv(c, hermitian=True) @ d) if rank else 0.0
-        freedom += rank
+    off = np.where(scale[:, None] > 0, paid - taken * mean[:, None], 0.0)
+    diagonal = (scale * total)[:, None] * taken
+    now, then = np.divmod(stratum, world.num_state_actions)
+    statistic, freedom = _quadratic(now * world.num_actions + then % world.num_actions, off, diagonal, scale, taken)
     if not freedom:
-        return float("nan"), (0, 0, 0.0, 0.0)
-    variances = covariance[:, same, same]
-    strongest = np.abs(difference) / np.sqrt(np.where(variances > 0, variances, np.inf))
-    row, best = np.unravel_index(int(strongest.argmax()), strongest.shape)
-    state = int(states[row])
-    shares = _shares(strata // world.num_state_actions == state, action == best, outcome, counts)
-    return float(chdtrc(freedom, statistic)), (state, int(best), *shares)
+        return float("nan"), (0, 0, 0, 0, 0.0, 0.0)
+    variances = diagonal - scale[:, None] * taken**2
+    size = np.abs(off) / np.sqrt(np.where(variances > 0, variances, np.inf))
+    row, best = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
+    shares = _shares(place == row, action == best, outcome, counts)
+    where = int(now[row]), best, *divmod(int(then[row]), world.num_actions)
+    return float(chdtrc(freedom, statistic)), (*where, *shares)
+
+
+def _quadratic(group: Any, off: Floats, diagonal: Floats, scale: Floats, taken: Floats) -> tuple[float, int]:
+    """Sum over groups of strata of D C^+ D, and its degrees of freedom."""
+    groups, place = np.unique(group, return_inverse=True)
+    actions = off.shape[1]
+    difference, variance = np.zeros((groups.size, actions)), np.zeros((groups.size, actions, actions))
+    np.add.at(difference, place, off)
+    np.add.at(variance, place, -scale[:, None, None] * taken[:, :, None] * taken[:, None, :])
+    every = np.arange(actions)
+    extra = np.zeros_like(difference)
+    np.add.at(extra, place, diagonal)
+    variance[:, every, every] += extra
+    statistic, freedom = 0.0, 0
+    for d, c in zip(difference, variance, strict=True):
+        rank = int(np.linalg.matrix_rank(c, tol=1e-9 * max(float(c.max(initial=0.0)), 1e-300), hermitian=True))
+        if rank:
+            statistic += float(d @ np.linalg.pinv(c, rcond=1e-9, hermitian=True) @ d)
+        freedom += rank
+    return statistic, freedom
 
 
 def _shares(here: Any, chosen: Any, outcome: Any, counts: Codes) -> tuple[float, float]:
-    """Share of an action in a state after the highest and after the lowest reward that was seen there."""
+    """Share of an action in a stratum after the highest and after the lowest reward that was seen there."""
     out = []
     for value in (outcome[here].max(), outcome[here].min()):
         rows = here & (outcome == value)

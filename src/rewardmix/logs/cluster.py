@@ -50,6 +50,15 @@ class Cluster:
         for future in asked:
             yield future.result()
 
+    def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """All at once."""
+        from distributed import as_completed
+
+        futures = self._each(function, items, ())
+        numbers = {future.key: number for number, future in enumerate(futures)}
+        for future in as_completed(futures):
+            yield numbers[future.key], future.result()
+
     def _each(self, function: Callable[..., Any], items: Sequence[Any], common: Sequence[Any]) -> list[Any]:
         # what is common travels with every task: scattered data would be lost for good with the worker that has it
         return [self.client.submit(function, item, *common, pure=False) for item in items]

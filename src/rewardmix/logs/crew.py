@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -38,6 +38,11 @@ class Crew(Protocol):
         ...
 
 
+    def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """(number, function(item)) of every item, whichever is ready first."""
+        ...
+
+
 class Here:
     """This process. Parts beyond ``IN_MEMORY`` rows go to a temporary directory."""
 
@@ -52,6 +57,10 @@ class Here:
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """One after the other."""
         return (function(part, *common) for part in parts)
+
+    def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """One after the other."""
+        return ((number, function(item)) for number, item in enumerate(items))
 
     def _kept(self, checked: Any) -> Any:
         if not isinstance(checked.part, Compact):
@@ -95,6 +104,13 @@ class Processes:
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """All at once; the results come in order."""
         yield from self.pool.map(function, parts, *_repeated(common, len(parts)))
+
+
+    def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """All at once."""
+        numbers = {self.pool.submit(function, item): number for number, item in enumerate(items)}
+        for future in as_completed(numbers):
+            yield numbers[future], future.result()
 
 
 def _shelved(function: Callable[..., Any], path: str, piece: Any, *common: Any) -> Any:

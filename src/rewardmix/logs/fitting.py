@@ -34,7 +34,8 @@ from rewardmix.logs.world import World
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan
-from rewardmix.recovery import Recovery, best, choose_contexts, confidence_set
+from rewardmix.recovery import Recovery, best, confidence_set
+from rewardmix.recovery.contexts import ENOUGH, climb_many
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
@@ -105,9 +106,11 @@ def fit(
     moments = data.count(lambda done, total: tell(Progress("count", done, total)))
     tell(Progress("start"))
     sample = data.sample(SAMPLE, seed)
-    contexts, criterion = _contexts(num_contexts, sample, data.world, max_contexts, seed)
+    confidence = confidence_set(moments, failure=failure, accuracy=accuracy)
+    evidence = Evidence(confidence, moments, merged(sample.patterns(data.world)))
+    contexts, criterion = _contexts(num_contexts, evidence, max_contexts, seed)
     question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
-    recovery, passes = _recovered(data, moments, sample, question, failure, accuracy, tell)
+    recovery, passes = _recovered(data, evidence, len(sample), question, tell)
     recovery = replace(recovery, model=_named(recovery.model, data.world))
     tell(Progress("plan"))
     found = _planned(recovery.model, gap)
@@ -130,12 +133,26 @@ def _log_of(log: Any, client: Any, reading: dict[str, Any]) -> Log:
 
 
 def _contexts(
-    asked: int | str, sample: Compact, world: World, most: int, seed: int
+    asked: int | str, evidence: Evidence, most: int, seed: int
 ) -> tuple[int, dict[int, float]]:
+    """The number of contexts, and the criterion of all numbers that were tried.
+
+    Numbers are tried upwards until the criterion has risen; one context is among them.
+    """
     if asked != "auto":
         return as_count("num_contexts", asked, least=2), {}
-    choice = choose_contexts(sample.episodes(world), max_contexts=most, seed=seed)
-    return max(2, choice.num_contexts), choice.criterion
+    bags = evidence.bags
+    assert bags is not None
+    visited = int((bags.occurrences.sum(axis=1) > 0).sum()) * (bags.num_values - 1)
+    penalty = float(np.log(max(bags.total, 2.0)))
+    criterion = {1: -2 * statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik + visited * penalty}
+    for number in range(2, as_count("max_contexts", most, least=2) + 1):
+        fits = climb_many(evidence, Question(number, None, 0.0, seed), tolerance=ENOUGH / bags.total, polished=3)
+        loglik = max(one.loglik for one in fits)
+        criterion[number] = -2 * loglik + (number * visited + number - 1) * penalty
+        if number > 2 and criterion[number] > criterion[number - 1]:
+            break
+    return max(2, min(criterion, key=lambda m: criterion[m])), criterion
 
 
 def statistics_of(part: Any, world: World, mixture: Mixture) -> Statistics:
@@ -144,16 +161,14 @@ def statistics_of(part: Any, world: World, mixture: Mixture) -> Statistics:
 
 
 def _recovered(
-    data: Log, moments: Moments, sample: Compact, question: Question, failure: float, accuracy: float,
-    tell: Callable[[Progress], None],
+    data: Log, evidence: Evidence, sampled: int, question: Question, tell: Callable[[Progress], None]
 ) -> tuple[Recovery, int]:
     """``best`` on the sample; if that is not everything, EM goes on from there over all parts."""
-    confidence = confidence_set(moments, failure=failure, accuracy=accuracy)
-    bags = merged(sample.patterns(data.world))
-    evidence = Evidence(confidence, moments, bags)
     start = best(evidence, question)
-    if len(sample) == len(data):
+    if sampled == len(data):
         return start, 0
+    bags = evidence.bags
+    assert bags is not None
     steps = 0
 
     def expect(mixture: Mixture) -> Statistics:
@@ -167,7 +182,7 @@ def _recovered(
     average = _average(expect(mixture))
     known = None if start.info.weights == "estimated" else mixture.weights
     done = climb(expect, mixture, average=average, prior=question.prior, weights=known, name="sample")
-    scaled = replace(bags, counts=bags.counts * (len(data) / len(sample)))
+    scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
     whole = replace(evidence, bags=scaled)
     recovery = finished("best", whole, question, [done], bags=scaled, source=start.info.weights)
     return recovery, steps

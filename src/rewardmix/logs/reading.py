@@ -19,6 +19,7 @@ from rewardmix.logs.columns import Coding, Names
 from rewardmix.logs.compact import Compact
 from rewardmix.logs.crew import Crew, Here
 from rewardmix.logs.log import Log, Notes
+from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sources import Source, source_of
 from rewardmix.logs.survey import Survey, Wanted, survey
 from rewardmix.logs.world import World
@@ -58,7 +59,7 @@ def read(
 
     Args:
         source: a path or pattern of Parquet or CSV files, several paths, a directory of them, a pyarrow, pandas or
-            polars table, a Minari dataset, or ``Episodes``.
+            polars table, a Minari dataset (open, or "minari:ID"), or ``Episodes``.
         columns: what columns are called, where not episode, step, state, action, reward (and next_state, if there is
             one): {"state": "page", "step": None}. Without a step column rows are taken to be complete and in order.
         horizon: most steps of an episode; left out, the longest episode has it.
@@ -83,6 +84,9 @@ def read(
     if isinstance(source, Log):
         refuse("source", "a Log", "something to read; a log that was read goes to fit() as it is")
     hands = crew or Here()
+    if is_dataset(source) or (isinstance(source, str) and source.startswith("minari:")):
+        dataset = source.removeprefix("minari:") if isinstance(source, str) else source
+        source = read_minari(dataset, horizon=declared.horizon, reward_values=declared.reward_values)
     if isinstance(source, Episodes):
         return _of_episodes(source, declared, hands)
     found = source_of(source, names, as_count("rows_per_part", rows_per_part))
