@@ -205,9 +205,10 @@ def test_files_of_different_types_are_refused(tmp_path):
         logs.read(tmp_path)
 
 
-def test_without_pyarrow_the_extra_is_named(monkeypatch):
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     import sys
 
+    logs.write(tmp_path / "a.parquet", EPISODES)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'rewardmix\[logs\]'"):
-        logs.read("a.parquet")
+        logs.read(tmp_path / "a.parquet")

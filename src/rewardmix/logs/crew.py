@@ -7,7 +7,6 @@ held part, in order. Results are added up in the order of the parts, so the numb
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 from rewardmix._check import as_count
 from rewardmix.logs.compact import Compact, spill
+from rewardmix.logs.shelf import Shelf
 
 Report = Callable[[int, int], None]
 """Called with (parts done, parts in all)."""
@@ -48,7 +48,7 @@ class Here:
 
     def __init__(self) -> None:
         self.rows = 0
-        self.shelf: tempfile.TemporaryDirectory[str] | None = None
+        self.shelf: Shelf | None = None
 
     def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
         """One after the other."""
@@ -72,8 +72,8 @@ class Here:
 
     def _place(self) -> Path:
         if self.shelf is None:
-            self.shelf = tempfile.TemporaryDirectory(prefix="rewardmix-log-")
-        return Path(self.shelf.name) / f"{self.rows}.part"
+            self.shelf = Shelf()
+        return self.shelf.path / f"{self.rows}.part"
 
 
 class Processes:
@@ -84,7 +84,7 @@ class Processes:
 
     def __init__(self, count: int | None = None) -> None:
         self.count = as_count("processes", count or os.cpu_count() or 1)
-        self.shelf = tempfile.TemporaryDirectory(prefix="rewardmix-log-")
+        self.shelf = Shelf()
         self.pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"))
         self.held = 0
 
@@ -93,11 +93,11 @@ class Processes:
 
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(cancel_futures=True)
-        self.shelf.cleanup()
+        self.shelf.clear()
 
     def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
         """All at once."""
-        paths = [str(Path(self.shelf.name) / f"{self.held + i}.part") for i in range(len(pieces))]
+        paths = [str(self.shelf.path / f"{self.held + i}.part") for i in range(len(pieces))]
         self.held += len(pieces)
         return list(self.pool.map(partial(_shelved, function), paths, pieces, *_repeated(common, len(pieces))))
 

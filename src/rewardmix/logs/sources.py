@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ import numpy as np
 from rewardmix._check import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import Names, episode_numbers
+from rewardmix.logs.shelf import Shelf
 
 METADATA = b"rewardmix"
 """Key in a Parquet file's metadata under which a log says what it is."""
@@ -51,8 +51,8 @@ def source_of(source: Any, names: Names, rows_per_part: int) -> Source:
     if table is not None:
         return _of_table(table, names, rows_per_part)
     paths = paths_of(source)
-    shelf = tempfile.TemporaryDirectory(prefix="rewardmix-log-") if any(map(_is_text_file, paths)) else None
-    files = [_parquet_of(path, Path(shelf.name) / f"{i}.parquet") if shelf and _is_text_file(path) else path
+    shelf = Shelf() if any(map(_is_text_file, paths)) else None
+    files = [_parquet_of(path, shelf.path / f"{i}.parquet") if shelf and _is_text_file(path) else path
              for i, path in enumerate(paths)]
     found = _of_files(files, names, rows_per_part, paths)
     name = paths[0] if len(paths) == 1 else f"{len(paths)} files from {paths[0]}"
