@@ -30,17 +30,21 @@ def test_a_dataset_of_this_package_opens_with_plain_minari():
 
 def test_a_foreign_dataset_of_a_discrete_environment_is_fitted():
     import gymnasium
-    from minari import DataCollector
+    from minari.data_collector import EpisodeBuffer
 
-    env = DataCollector(gymnasium.make("FrozenLake-v1", max_episode_steps=8), data_format="arrow")
+    env = gymnasium.make("FrozenLake-v1", max_episode_steps=8)
+    buffers = []
     for seed in range(60):
         env.action_space.seed(seed)
-        env.reset(seed=seed)
-        over = False
-        while not over:
-            _, _, ended, cut, _ = env.step(env.action_space.sample())
-            over = ended or cut
-    dataset = env.create_dataset("frozen/lake-v0", algorithm_name="random")
+        buffer = EpisodeBuffer(id=seed, observations=[env.reset(seed=seed)[0]])
+        while not buffer.rewards or not (buffer.terminations[-1] or buffer.truncations[-1]):
+            action = env.action_space.sample()
+            state, reward, ended, cut, _ = env.step(action)
+            for name, value in zip(("observations", "actions", "rewards", "terminations", "truncations"),
+                                   (state, action, reward, ended, cut), strict=True):
+                getattr(buffer, name).append(value)
+        buffers.append(buffer)
+    dataset = minari.create_dataset_from_buffers("frozen/lake-v0", buffers, env=env, algorithm_name="random", data_format="arrow")
     fitted = logs.fit(dataset, resamples=0)
     assert fitted.model.num_actions == 4
     assert fitted.info.moments.episodes == 60

@@ -41,13 +41,14 @@ def fit(
     if out.exists() and not out.is_dir():
         refuse("--out", f"a file {str(out)!r}", "a folder")
     source: Any = log[0] if len(log) == 1 else log
+    number, shares, values, names = _contexts(contexts), inputs.weights_of(weights), _numbers(rewards), _columns(columns)
     with ExitStack() as stack:
         crew = _crew(stack, scheduler, processes)
         show_bar, show_line = stack.enter_context(bar("counting", None)), stack.enter_context(live_line())
         show_line("reading and checking every row")
-        data = logs.read(source, columns=_columns(columns), horizon=horizon, reward_values=_numbers(rewards),
+        data = logs.read(source, columns=names, horizon=horizon, reward_values=values,
                          skip_bad=skip_bad, crew=crew)
-        fitted = logs.fit(data, num_contexts=_contexts(contexts), weights=inputs.weights_of(weights), seed=seed,
+        fitted = logs.fit(data, num_contexts=number, weights=shares, seed=seed,
                           resamples=resamples, on_update=_teller(show_bar, show_line))
     _write(fitted, source, out, settings)
     _show(fitted)
