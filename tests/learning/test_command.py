@@ -96,13 +96,22 @@ def test_an_interrupt_leaves_a_valid_partial_result(tmp_path):
         "--out",
         str(tmp_path / "cut"),
     ]
-    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background shells have it ignored
+    )
     for _ in range(600):
         if list((tmp_path / "cut" / "checkpoint" / "exploration").glob("episodes-*.safetensors")):
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    try:
+        _, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130, errors
     assert "the result holds what was gathered" in errors
     result = json.loads((tmp_path / "cut" / "result.json").read_text())

@@ -53,3 +53,17 @@ def test_what_the_data_cannot_tell_has_an_infinite_error():
     lower, upper = interval(truth.laws, errors)
     np.testing.assert_array_equal(lower[:, [0, 2]], 0.0)
     np.testing.assert_array_equal(upper[:, [0, 2]], 1.0)
+
+
+def test_many_parameters_use_the_information_of_each_state_action(monkeypatch):
+    from rewardmix.recovery import intervals
+
+    truth = random_mixture(np.random.default_rng(4), 2, 3, weights=[0.5, 0.5])
+    bags = every_outcome(truth, [(0, 1, 2, 0, 1, 2)])
+    bags = bags.reweighted(bags.counts * 1e5)
+    arguments = bags, truth, statistics(bags, truth), bags.average, 0.0
+    joint, _ = standard_errors(*arguments, free_weights=False)
+    monkeypatch.setattr(intervals, "LARGEST", 0)
+    own, _ = standard_errors(*arguments, free_weights=False)
+    assert (own <= joint * (1 + 1e-9)).all()  # knowing the other state-actions exactly can only help
+    assert (own > 0.3 * joint).all()

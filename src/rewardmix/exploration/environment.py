@@ -70,7 +70,7 @@ class EnvironmentEngine:
         if not self.keep:
             return None
         parts = [self._blank(0)[0], *self.kept]
-        together = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PARTS}
+        together: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PARTS}
         self.kept = [Episodes(**together, **self._world)]
         return self.kept[0][:episodes]
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from rewardmix.recovery.certificate import groups_of_points
 from rewardmix.recovery.contexts import many
 from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
-from rewardmix.recovery.likelihood import Fit, Mixture, climb
+from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, climb
 from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
 from rewardmix.recovery.result import Question, Recovery
@@ -63,7 +64,14 @@ def best(evidence: Evidence, question: Question) -> Recovery:
     if bags is None or not evidence.confidence.first.size:
         fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     else:
-        fits = climb_all(bags, _all_starts(start, question, rng), question, free=source == "estimated")
+        known = None if source == "estimated" else start.weights
+        fits = climb_all(
+            lambda mixture: likelihood.statistics(bags, mixture),
+            all_starts(start, question, rng),
+            average=bags.average,
+            prior=question.prior,
+            weights=known,
+        )
     return finished(
         "best",
         evidence,
@@ -100,23 +108,23 @@ def moment_start(evidence: Evidence, question: Question, rng: np.random.Generato
     return Start(fit, average, spread, weights, groups, undecided)
 
 
-def climb_all(bags: Patterns, mixtures: list[tuple[str, Mixture]], question: Question, *, free: bool) -> list[Fit]:
-    """Climb from every start."""
-    known = None if free else mixtures[0][1].weights
+def climb_all(
+    expect: Callable[[Mixture], Statistics],
+    mixtures: list[tuple[str, Mixture]],
+    *,
+    average: Floats,
+    prior: float,
+    weights: Floats | None,
+) -> list[Fit]:
+    """Climb from every named start; ``expect`` sums the statistics wherever the episodes are."""
     return [
-        climb(
-            lambda mixture: likelihood.statistics(bags, mixture),
-            mixture,
-            average=bags.average,
-            prior=question.prior,
-            weights=known,
-            name=name,
-        )
-        for name, mixture in mixtures
+        climb(expect, mixture, average=average, prior=prior, weights=weights, name=name) for name, mixture in mixtures
     ]
 
 
-def _all_starts(start: Start, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:
+def all_starts(start: Start, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:
+    """Step 3: the informed start, what it leaves open turned round, and random ones."""
+
     def of(name: str, spread: Floats, weights: Floats) -> tuple[str, Mixture]:
         return name, starts.inward(starts.mixture_of(start.average, spread, weights), start.average)
 

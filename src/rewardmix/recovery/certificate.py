@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.magnitudes import Magnitudes, magnitudes
@@ -28,7 +27,6 @@ def parities(confidence: ConfidenceSet) -> Parity:
 def certify(
     confidence: ConfidenceSet,
     model: RewardMixingMDP,
-    weights: Floats | None,
     program: Magnitudes | None = None,
     signs: Parity | None = None,
 ) -> Certificate:
@@ -37,7 +35,7 @@ def certify(
     if model.num_contexts != 2:
         nothing = np.arange(confidence.average.size)
         return Certificate("not asked", 1.0, None, (), (), (), nothing, outside == 0, outside, float("nan"))
-    program = magnitudes(confidence, weights) if program is None else program
+    program = magnitudes(confidence, model.weights) if program is None else program
     signs = parities(confidence) if signs is None else signs
     return Certificate(
         program.status,

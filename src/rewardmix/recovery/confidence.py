@@ -74,8 +74,8 @@ class ConfidenceSet:
         counts: (Q,) samples of the pair.
         initial: (S',) estimated law of the first state; S' is S + 1 if episodes ended early, the end being the last.
         initial_radius: L1 radius.
-        transition: (S'*A, S') CSR, estimated law of moves.
-        transition_radius: (S'*A,) L1 radius of each row, 2 or more where nothing is known.
+        transition: ``(S'*A, S')`` CSR, estimated law of moves.
+        transition_radius: ``(S'*A,)`` L1 radius of each row, 2 or more where nothing is known.
         tolerance: epsilon_0 = accuracy / H^2.
         failure: probability that the true model is outside, as far as ``radius`` guarantees it.
         never_moved: x that were never visited; their rows are a convention.
