@@ -4,7 +4,7 @@ python -m benchmarks.learning.recurrent [--quick] [--problem NAME]
 
 It needs the extra ``bench`` and torch, so it is a program of its own; ``run`` reads what it wrote. First a sweep over
 the settings of ``settings.SWEEP`` at a small budget, then the best of them for as long as ``settings.LONG`` says, from
-two seeds; at checkpoints the policy is played without exploration noise in fresh episodes.
+as many seeds as asked for; at checkpoints the policy is played without exploration noise in fresh episodes.
 """
 
 from __future__ import annotations
@@ -103,8 +103,9 @@ def played(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int) -> Any:
 class Checkpoints(BaseCallback):
     """Play the policy whenever the number of episodes passes the next checkpoint."""
 
-    def __init__(self, model: RewardMixingMDP, marks: list[int], episodes: int) -> None:
+    def __init__(self, model: RewardMixingMDP, marks: list[int], episodes: int, keep: Any) -> None:
         super().__init__()
+        self.keep = keep
         self.world, self.marks, self.episodes = model, list(marks), episodes
         self.curve: list[dict[str, float]] = []
 
@@ -127,10 +128,13 @@ class Checkpoints(BaseCallback):
         found = played(self.model, self.world, self.episodes)
         self.curve.append({"episodes": done, "value": found.value, "lower": found.lower, "upper": found.upper})
         print(f"    {done:>8} episodes: {found.value:.4f} [{found.lower:.4f}, {found.upper:.4f}]", flush=True)
+        self.keep(self.curve)
 
 
-def trained(model: RewardMixingMDP, choice: dict[str, Any], episodes: int, marks: list[int], played: int, seed: int) -> Any:
-    """Train from scratch; the curve of values at the checkpoints."""
+def trained(
+    model: RewardMixingMDP, choice: dict[str, Any], episodes: int, marks: list[int], seed: int, keep: Any
+) -> Any:
+    """Train from scratch; the curve of values at the checkpoints, each handed to ``keep``."""
     agent = RecurrentPPO(
         "MlpLstmPolicy",
         ManyCopies(model, choice["num_envs"], seed),
@@ -144,7 +148,7 @@ def trained(model: RewardMixingMDP, choice: dict[str, Any], episodes: int, marks
         seed=seed,
         device="cpu",
     )
-    watch = Checkpoints(model, marks, played)
+    watch = Checkpoints(model, marks, settings.PLAYED, keep)
     begin = time.process_time()
     agent.learn(episodes * model.horizon, callback=watch)
     return watch.curve, time.process_time() - begin
@@ -161,21 +165,24 @@ def main() -> None:
     torch.distributions.Distribution.set_default_validate_args(False)
     model = problems.make(given.problem)
     short, long = (500, 1000) if given.quick else (settings.SWEEP_EPISODES, settings.LONG)
-    sweep = []
+    sweep: list[dict[str, Any]] = []
     for choice in settings.SWEEP:
         print(f"  {choice}", flush=True)
-        curve, seconds = trained(model, choice, short, [short], settings.PLAYED, 0)
+        curve, seconds = trained(model, choice, short, [short], 0, lambda curve: None)
         sweep.append({**choice, "value": curve[-1]["value"], "cpu_seconds": seconds})
     best = max(range(len(sweep)), key=lambda i: sweep[i]["value"])
-    runs = []
+    found = {"problem": given.problem, "sweep": sweep, "sweep_episodes": short, "chosen": best}
+    curves: dict[str, Any] = {}
     for seed in range(1, given.seeds + 1):
         print(f"  setting {best}, seed {seed}", flush=True)
+
+        def keep(curve: Any, seed: int = seed) -> None:
+            curves[str(seed)] = curve
+            if not given.quick:
+                record("learning", {**found, "curves": curves}, name=f"recurrent_{given.problem}", program="recurrent")
+
         marks = [n for n in settings.CHECKPOINTS if n < long] + [long]
-        curve, seconds = trained(model, settings.SWEEP[best], long, marks, settings.PLAYED, seed)
-        runs.append({"seed": seed, "curve": curve, "cpu_seconds": seconds})
-        if not given.quick:
-            record("learning", {"problem": given.problem, "sweep": sweep, "sweep_episodes": short, "chosen": best,
-                                "runs": runs}, name=f"recurrent_{given.problem}", program="recurrent")
+        trained(model, settings.SWEEP[best], long, marks, seed, keep)
     columns = ["setting", "learning rate", "batch", "epochs", "entropy", "value"]
     table(columns, [[i, row["learning_rate"], row["batch_size"], row["epochs"], row["entropy"], row["value"]]
                     for i, row in enumerate(sweep)])
