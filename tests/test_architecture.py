@@ -21,7 +21,7 @@ DOORS = {
     "gymnasium": {"environments"},
     "numba": {"_kernels"},
     "scipy.optimize": {"recovery/labels.py"},  # the assignment of contexts to contexts, not a program
-    "highspy": {"recovery/magnitudes.py"},
+    "highspy": {"recovery/solver.py"},
     "safetensors": {"stored"},
     "typer": {"cli"},
     "rich": {"cli"},

@@ -80,18 +80,29 @@ def test_broken_foreign_and_newer_files_are_refused(tmp_path):
     path.write_bytes(with_header(whole, {"other": "thing"}))
     with pytest.raises(InputError, match="safetensors file of something else"):
         load(path)
-    path.write_bytes(with_header(whole, {"kind": "model", "schema": str(stored.SCHEMA + 1), "rewardmix": "99.0"}))
+    path.write_bytes(ours(whole, kind="model", schema=stored.SCHEMA + 1, version="99.0", meta={}))
     with pytest.raises(InputError, match=r"with schema 2 \(written by rewardmix 99.0\), expected schema 1 or older"):
         load(path)
-    path.write_bytes(with_header(whole, {"kind": "teapot", "schema": "1", "meta": "{}"}))
+    path.write_bytes(ours(whole, kind="teapot", schema=1, version="0", meta={}))
     with pytest.raises(InputError, match=f"holding a 'teapot', expected one of {', '.join(FORMS)}"):
         load(path)
-    path.write_bytes(with_header(whole, {"kind": "model", "schema": "1", "meta": "{}"}))
+    path.write_bytes(ours(whole, kind="model", schema=1, version="0", meta={}))
     with pytest.raises(InputError, match="without 'horizon', expected a whole model"):
         load(path)
-    path.write_bytes(with_header(whole, {"kind": "model", "schema": "1", "meta": "{"}))
-    with pytest.raises(InputError, match="without readable metadata"):
-        load(path)
+    for text in ("{", "3", json.dumps({"kind": "model"})):
+        path.write_bytes(with_header(whole, {stored.KEY: text}))
+        with pytest.raises(InputError, match="without readable metadata"):
+            load(path)
+
+
+def test_the_same_thing_is_the_same_file(tmp_path):
+    for name in ("a", "b"):
+        save(tmp_path / name, problems.make("shop"))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def ours(whole: bytes, **header) -> bytes:
+    return with_header(whole, {stored.KEY: json.dumps(header)})
 
 
 def with_header(whole: bytes, metadata: dict[str, str]) -> bytes:

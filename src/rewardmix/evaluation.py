@@ -12,7 +12,7 @@ was made for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,23 +100,31 @@ def controller_value(policy: Controller, model: RewardMixingMDP) -> float:
 
 
 def controller_values(policy: Controller, model: RewardMixingMDP) -> Floats:
-    """(M, S): value of a controller in each context from each first state, by the recursion above."""
+    """(M, S): value of a controller in each context from each first state."""
+    *_, first = node_values(policy, model)
+    return np.ascontiguousarray(first[np.arange(model.num_states), policy.first].T)
+
+
+def node_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
+    """(S, K_t, M) for t = H .. 1: what each node earns in each context from there on, by the recursion above."""
     policy.check_fits(model)
-    states = np.arange(model.num_states)
-    later = np.zeros((model.num_contexts, model.num_states, 1))
-    for t in reversed(range(model.horizon)):
-        actions = policy.actions[t]
-        rows = state_action(states[:, None], actions, model.num_actions)
-        last = t == model.horizon - 1
-        now = np.empty((model.num_contexts, *actions.shape))
-        for m in range(model.num_contexts):
-            onward = model.transition_rows @ later[m]
-            now[m] = model.means[m][states[:, None], actions]
+    laws = np.moveaxis(model.laws, 0, -1).reshape(-1, model.num_values, model.num_contexts)
+    means = np.moveaxis(model.means, 0, -1).reshape(-1, model.num_contexts)
+    states = np.arange(model.num_states)[:, None]
+    later: Floats | None = None
+    for actions, successors in zip(reversed(policy.actions), reversed(policy.successors), strict=True):
+        rows = state_action(states, actions.astype(np.int64), model.num_actions)
+        now = means[rows]
+        if later is not None:
+            played = np.zeros(means.shape[0], dtype=np.bool_)  # few state-actions are, at most steps
+            played[rows] = True
+            onward = model.transition_rows[np.flatnonzero(played)] @ later.reshape(model.num_states, -1)
+            onward = onward.reshape(-1, *later.shape[1:])
+            place = (np.cumsum(played) - 1)[rows]
             for z in range(model.num_values):
-                successor = np.zeros_like(rows) if last else policy.successors[t][:, :, z]
-                now[m] += model.laws[m, states[:, None], actions, z] * onward[rows, successor]
+                now += laws[rows, z] * onward[place, successors[:, :, z]]
+        yield now
         later = now
-    return later[:, states, policy.first]
 
 
 def _exactly(value: float) -> Evaluation:

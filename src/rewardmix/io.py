@@ -119,11 +119,14 @@ def _unpack_belief_policy(arrays: Arrays, meta: dict[str, Any]) -> BeliefPolicy:
 
 def _pack_plan(plan: Plan) -> Packed:
     arrays, meta = _joined({"model": _pack_model(plan.model), "policy": _pack_controller(plan.policy)})
-    return arrays, {**meta, "lower": plan.lower, "upper": plan.upper, "info": asdict(plan.info)}
+    info = asdict(plan.info)
+    for done in info["rounds"]:
+        del done["seconds"]  # not part of the answer: the same plan is the same file
+    return arrays, {**meta, "lower": plan.lower, "upper": plan.upper, "info": info}
 
 
 def _unpack_plan(arrays: Arrays, meta: dict[str, Any]) -> Plan:
-    info = {**meta["info"], "rounds": tuple(Round(**done) for done in meta["info"]["rounds"])}
+    info = {**meta["info"], "rounds": tuple(Round(**done, seconds=0.0) for done in meta["info"]["rounds"])}
     return Plan(
         policy=_unpack_controller(_part(arrays, "policy"), meta["policy"]),
         lower=meta["lower"],

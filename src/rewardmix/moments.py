@@ -254,10 +254,10 @@ def packed(moments: Moments) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 def unpacked(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> Moments:
     """The way back from ``packed``; other entries are ignored."""
-    sizes = {name: int(meta[name]) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    sizes: dict[str, Any] = {name: int(meta[name]) for name in ("num_states", "num_actions", "horizon", "episodes")}
     shape = sizes["num_states"] * sizes["num_actions"], sizes["num_states"] + 1
     moves = csr_array(tuple(arrays[f"moves_{name}"] for name in ("data", "indices", "indptr")), shape=shape)
-    parts = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
+    parts: dict[str, Any] = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
     return Moments(**sizes, **parts, moves=moves)
 
 
@@ -311,9 +311,14 @@ class PairTable:
 
     @staticmethod
     def fresh(num_x: int, num_values: int) -> PairTable:
-        """An empty table for keys below X*X."""
-        dense = num_x * num_x <= SMALL_TABLE
-        capacity = 1 << max(4, (num_x * num_x - 1).bit_length()) if dense else SMALL_TABLE
+        """An empty table for pairs."""
+        return PairTable.keyed(num_x * num_x, num_values)
+
+    @staticmethod
+    def keyed(num_keys: int, num_values: int = 1) -> PairTable:
+        """An empty table for keys below ``num_keys``."""
+        dense = num_keys <= SMALL_TABLE
+        capacity = 1 << max(4, (num_keys - 1).bit_length()) if dense else SMALL_TABLE
         return PairTable(_blank(capacity, num_values), num_values, 0, dense)
 
     @property

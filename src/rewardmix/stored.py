@@ -22,6 +22,9 @@ from rewardmix._version import __version__
 SCHEMA = 1
 """Raised by one whenever an older version could no longer read what is written."""
 
+KEY = "rewardmix"
+"""The metadata of a file, as JSON, stands under this key."""
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -29,8 +32,9 @@ def write(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[
     """Write arrays and JSON-able metadata as one file, atomically."""
     from safetensors.numpy import save
 
-    header = {"kind": kind, "schema": str(SCHEMA), "rewardmix": __version__, "meta": json.dumps(dict(meta))}
-    replace(path, save({name: _plain(array) for name, array in arrays.items()}, metadata=header))
+    header = {"kind": kind, "schema": SCHEMA, "version": __version__, "meta": dict(meta)}
+    text = json.dumps(header)  # under one key: safetensors writes several in an order that changes from run to run
+    replace(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata={KEY: text}))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, Arrays, dict[str, Any]]:
@@ -42,17 +46,13 @@ def read(path: str | os.PathLike[str]) -> tuple[str, Arrays, dict[str, Any]]:
         raise InputError(f"path: found no file at {name!r}, expected a file written by rewardmix")
     try:
         with safe_open(name, framework="numpy") as file:
-            header = file.metadata() or {}
-            _check_header(name, header)
+            header = _header(name, file.metadata() or {})
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-        meta = json.loads(header["meta"])
     except SafetensorError as error:
         raise InputError(
             f"path: found {name!r} unreadable as safetensors ({error}), expected a whole file written by rewardmix"
         ) from error
-    except (KeyError, json.JSONDecodeError) as error:
-        raise InputError(f"path: found {name!r} without readable metadata, expected a file of rewardmix") from error
-    return header["kind"], arrays, meta
+    return header["kind"], arrays, header["meta"]
 
 
 def replace(path: str | os.PathLike[str], content: bytes) -> None:
@@ -79,15 +79,17 @@ def _umask() -> int:
     return mask
 
 
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(array)
-
-
-def _check_header(name: str, header: Mapping[str, str]) -> None:
-    if "kind" not in header or "schema" not in header:
+def _header(name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    if KEY not in metadata:
         raise InputError(f"path: found {name!r} to be a safetensors file of something else, expected one of rewardmix")
-    if int(header["schema"]) > SCHEMA:
+    try:
+        header: dict[str, Any] = json.loads(metadata[KEY])
+        kind, schema, version, meta = (header[part] for part in ("kind", "schema", "version", "meta"))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise InputError(f"path: found {name!r} without readable metadata, expected a file of rewardmix") from error
+    if schema > SCHEMA:
         raise InputError(
-            f"path: found {name!r} with schema {header['schema']} (written by rewardmix {header.get('rewardmix')}), "
+            f"path: found {name!r} with schema {schema} (written by rewardmix {version}), "
             f"expected schema {SCHEMA} or older; a newer rewardmix can read it"
         )
+    return {"kind": kind, "meta": meta}

@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from planning.oracles_planning import best_value, random_model
+from oracles import best_value
+from planning.tiny_models import random_model
 from rewardmix._check import InputError
 from rewardmix.interop import export_pomdp, export_pomdpx, pomdp_lines
 

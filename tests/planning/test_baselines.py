@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from planning.oracles_planning import best_value, random_model, value_by_paths
+from oracles import best_value, policy_value
+from planning.tiny_models import random_model
 from rewardmix.evaluation import evaluate
 from rewardmix.planning import compare, plan, plan_greedy, plan_markov, plan_qmdp, plan_told, plan_uniform
 from rewardmix.policy import BeliefPolicy, markov
@@ -44,7 +45,7 @@ def test_belief_baselines_are_worth_what_their_belief_policy_earns(baseline, see
     """With all reachable beliefs as nodes nothing is rounded, so the controller plays the belief policy itself."""
     model = random_model(np.random.default_rng(seed), 2, 2, 3, corner=0.0)
     found = baseline(model)
-    assert found.value == pytest.approx(value_by_paths(BeliefPolicy(model, found.decide), model), abs=1e-9)
+    assert found.value == pytest.approx(policy_value(BeliefPolicy(model, found.decide), model), abs=1e-9)
 
 
 def test_told_is_the_mean_of_the_optima_of_the_contexts():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning.oracles_planning import best_value, random_model
+from oracles import best_value
+from planning.tiny_models import random_model
 from rewardmix._check import InputError
 from rewardmix.planning import plan, plan_exact
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from planning.oracles_planning import random_model
+from planning.tiny_models import random_model
 from rewardmix._check import InputError
 from rewardmix.evaluation import evaluate
 from rewardmix.model import RewardMixingMDP

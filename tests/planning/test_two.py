@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning.oracles_planning import best_value, random_model, value_by_paths
+from oracles import best_value, policy_value
+from planning.tiny_models import random_model
+from rewardmix import problems
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan
 
@@ -32,10 +34,10 @@ def test_lower_bound_is_what_both_forms_of_the_policy_earn(shape, seed):
     horizon = min(horizon, 3)
     model = random_model(np.random.default_rng(seed), states, actions, horizon, values=values)
     found = plan(model, gap=1e-2)
-    earned = value_by_paths(found.policy, model)
+    earned = policy_value(found.policy, model)
     assert found.lower <= earned + 1e-13
     assert earned == pytest.approx(found.lower, abs=1e-11)
-    assert value_by_paths(found.belief_policy, model) >= earned - 1e-11
+    assert policy_value(found.belief_policy, model) >= earned - 1e-11
 
 
 def test_a_coarse_gap_still_brackets_a_longer_model():
@@ -48,21 +50,9 @@ def test_a_coarse_gap_still_brackets_a_longer_model():
         assert found.gap <= gap
 
 
-def hard(separation: float, actions: int = 3) -> RewardMixingMDP:
-    """The lower-bound family, written out: one informative first action, two second actions that use it."""
-    p = np.full((2, 2, actions), 0.5)
-    root = np.sqrt(separation)
-    p[:, 0, 0] = 0.5 + root, 0.5 - root
-    p[:, 1, 1] = 0.5 + root, 0.5 - root
-    p[:, 1, 2] = 0.5 - root, 0.5 + root
-    transition = np.zeros((2, actions, 2))
-    transition[..., 1] = 1.0
-    return RewardMixingMDP(transition, [1.0, 0.0], [0.5, 0.5], p, 2)
-
-
 @pytest.mark.parametrize("separation", [0.2, 0.04, 0.01, 1e-4])
 def test_hard_family_is_worth_one_plus_two_separations(separation):
-    found = plan(hard(separation), gap=1e-9)
+    found = plan(problems.make("hard", accuracy=separation), gap=1e-9)
     assert found.lower == pytest.approx(1 + 2 * separation, abs=1e-9)
     assert found.upper == pytest.approx(1 + 2 * separation, abs=1e-9)
     assert found.info.converged

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from report.example import mixed, summary_of
 
+from report.example import mixed, summary_of
 from rewardmix import belief, problems
 from rewardmix.report import page
 
 SHOP = problems.make("shop")
+PHONE = {"width": 360, "height": 740}
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +160,11 @@ def test_many_contexts_values_and_first_states(opened):
     tab.locator("#choices button").nth(policy["starts"].index(3)).click()
     for t in range(policy["horizon"]):
         assert tab.locator("#action").inner_text() == follower.action
-        assert tab.locator("#choices button").all_inner_texts() == ["1Reward 2.5", "2Reward 0", "3Reward −1"]
+        assert tab.locator("#choices button").all_inner_texts() == [
+            "1Reward 2.5",
+            "2Reward 0",
+            "3Reward \N{MINUS SIGN}1",
+        ]
         z, action = int(rng.integers(3)), follower.node[0]
         possible = policy["next_states"][follower.state * 3 + action] or list(range(5))
         follower.reward(z)
@@ -205,7 +211,9 @@ def test_hostile_names_stay_names(opened):
         "unanswered": list(HOSTILE),
         "command": HOSTILE[0],
         "certificate": {"setting": HOSTILE[1], "proved": list(HOSTILE), "agreement": {HOSTILE[0]: HOSTILE[2]}},
-        "sections": [{"title": HOSTILE[0], "paragraphs": list(HOSTILE), "columns": [HOSTILE[1]], "rows": [[HOSTILE[2]]]}],
+        "sections": [
+            {"title": HOSTILE[0], "paragraphs": list(HOSTILE), "columns": [HOSTILE[1]], "rows": [[HOSTILE[2]]]}
+        ],
     }
     summary = summary_of(model, **more)
     summary["comparison"]["rows"][0]["name"] = HOSTILE[1]
@@ -236,7 +244,7 @@ def test_an_injected_script_would_not_run(browser, tmp_path, shop):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone(opened, shop, scheme):
-    tab = opened(shop, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    tab = opened(shop, viewport=PHONE, color_scheme=scheme)
     assert tab.evaluate("document.documentElement.scrollWidth") == 360
     small = """() => [...document.querySelectorAll('#session button')].filter(b => b.offsetHeight < 36).length"""
     assert tab.evaluate(small) == 0
@@ -248,10 +256,11 @@ def test_it_fits_a_phone(opened, shop, scheme):
 def test_everything_has_a_name_for_screen_readers(opened, shop):
     tab = opened(shop)
     assert tab.evaluate("[...document.querySelectorAll('svg')].every(s => s.getAttribute('aria-label'))")
-    assert tab.evaluate("[...document.querySelectorAll('[id]')].length === new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size")
+    names = tab.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(names) == len(set(names))
     levels = tab.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => Number(h.tagName[1]))")
     assert levels[0] == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(levels))
     assert tab.locator("#belief").get_attribute("aria-label") == "context 1 60 %, context 2 40 %"
     assert tab.get_by_role("group", name="Play a session").count() == 1
 
@@ -260,3 +269,14 @@ def test_without_a_script_the_rest_can_be_read(opened, shop):
     tab = opened(shop, java_script_enabled=False)
     assert tab.locator("noscript p").count() == 1
     assert tab.get_by_text("The certificate").is_visible()
+
+
+def test_long_names_fit_a_phone(opened):
+    names = ("a page with recommendations of the week", "Donaudampfschifffahrtsgesellschaftskapitaen", "x", "kitchen")
+    model = replace(SHOP, state_names=names, action_names=tuple(name * 2 for name in names))
+    tab = opened(summary_of(model, "an-experiment-with-a-name-that-has-no-place-to-break" * 2), viewport=PHONE)
+    for _ in range(3):
+        tab.locator("#choices button").first.click()
+        tab.locator("#choices button").nth(1).click()
+    assert tab.evaluate("document.documentElement.scrollWidth") == 360
+    assert tab.trouble == []

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report.example import mixed
 
 import rewardmix.report
+from report.example import mixed
 from rewardmix import belief, problems
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan

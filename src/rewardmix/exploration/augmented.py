@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,14 +100,19 @@ def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
     hat = Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
     size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0)
     shape = horizon, num_x
-    return Plan(choices, hat, size, 0, np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape))
+    tables = np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape)
+    return Plan(choices, hat, size, 0, *tables)
 
 
 def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> None:
     """Plan everything anew from the counts: T-hat, the levels, every row."""
+    tally.list_moves()
     plan.size = plan.size._replace(episodes=tally.episodes, num_following=tally.num_states + tally.ended_early)
     plan.hat = estimate(tally, confidence, plan.size)
-    plan.known = saturation(confidence, plan.size)
+    plan.known = saturation(confidence.pair, plan.size)
+    known_moves = saturation(confidence.move, plan.size)
+    tally.visit_limits[:] = np.where(tally.visits < known_moves, known_moves + 1, 2 * tally.visits)
+    tally.visit_limits[tally.visits == 0] = 1
     shape, rows = plan.after_third.shape, plan.choices.rows
     nothing, forbidden = np.zeros(tally.num_x), np.full(shape, -1.0)
     kernels.plan_slot(plan.hat, nothing, forbidden, rows[kernels.THIRD], plan.after_third, plan.value)
@@ -116,6 +122,7 @@ def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> 
     plan.choices.row_of[:] = kernels.SHARED
     known = np.zeros(tally.num_x, bool)
     kernels.set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, known)
+    tally.progress[kernels.NEWS] = 0
     plan.refreshes += 1
     plan.cost += 2 * shape[0] * plan.hat.counts.size
     _plan_rows(plan, tally, confidence, np.flatnonzero(known))
@@ -170,13 +177,13 @@ def start_value(value: Floats, tally: Tally, confidence: Confidence, size: Size)
     return min(top, expected + bonus * top) if confidence.scaled else min(1.0, expected + bonus)
 
 
-def saturation(confidence: Confidence, size: Size) -> int:
-    """The largest number of samples at which the bonus of a pair is still 1 (to 2 % where it is above 64)."""
+def saturation(bonus: Callable[[Any, Size], Any], size: Size) -> int:
+    """The largest count at which a bonus is still 1 (to 2 % where it is above 64)."""
     doubled = 2 ** np.arange(62, dtype=np.int64)
-    full = confidence.pair(doubled, size) >= 1.0
+    full = bonus(doubled, size) >= 1.0
     if not full[0]:
         return 0
     lower = int(doubled[full][-1])
     finer = lower + np.arange(65, dtype=np.int64) * max(lower // 64, 1)
     finer = finer[finer < 2 * lower]
-    return int(finer[confidence.pair(finer, size) >= 1.0][-1])
+    return int(finer[bonus(finer, size) >= 1.0][-1])

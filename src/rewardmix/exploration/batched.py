@@ -10,6 +10,7 @@ A batch is as long as no pair is expected to grow by more than the growth factor
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from rewardmix.draws import stream as fresh_stream
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import counts_of
-from rewardmix.exploration.kernels import ANY, DIRTY, EPISODES, FIRST, THIRD, USED, Choices, watch
+from rewardmix.exploration.kernels import ANY, DIRTY, EPISODES, FIRST, NEWS, THIRD, USED, Choices, watch
 from rewardmix.exploration.large_draws import multinomial
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
@@ -51,12 +52,20 @@ class BatchedEngine:
 
     def __init__(self, model: RewardMixingMDP, seed: int) -> None:
         begins, successors, moves = successor_lists(model)
-        tail = np.concatenate([_tail(moves[i:j]) for i, j in zip(begins[:-1], begins[1:], strict=True)])
+        tail = np.concatenate([_tail(moves[i:j]) for i, j in pairwise(begins)])
         rewards = model.laws.reshape(model.num_contexts, -1, model.num_values)
-        parts = (model.weights, model.initial, rewards)
-        tails = [_tail(part) for part in parts]
-        pairs = [array for both in zip(parts, tails, strict=True) for array in both]
-        self.laws = Laws(*(np.ascontiguousarray(array) for array in pairs), begins, successors, moves, tail)
+        self.laws = Laws(
+            model.weights,
+            _tail(model.weights),
+            model.initial,
+            _tail(model.initial),
+            np.ascontiguousarray(rewards),
+            _tail(rewards),
+            begins,
+            successors,
+            moves,
+            tail,
+        )
         self.sizes = model.num_states, model.num_actions, model.horizon
         self.reward_values = model.reward_values
         self.stream = fresh_stream(seed, 1)
@@ -75,31 +84,22 @@ class BatchedEngine:
         chances = np.zeros((tally.num_x, tally.num_x))
         starts = tally.starts / max(tally.episodes, 1)
         expected_pairs(plan.hat, choices, starts, tally.num_actions, chances)
-        number = min(until - tally.episodes, batch_size(chances, counts.records, tally, plan.known, growth))
+        number = batch_size(chances, counts.records, *tally.pairs.hashing, plan.known, growth)
+        number = min(until - tally.episodes, int(number))
         alone = np.zeros(tally.num_x, np.int64)
         push(self.laws, choices, counts, self.stream, number, labels, alone)
+        tally.progress[NEWS] += np.count_nonzero(tally.visits >= tally.visit_limits)
         limit = max(1, int(np.ceil(growth * plan.known)))
         tally.pairs.used = int(tally.progress[USED])
-        tally.pairs.make_room(int(np.count_nonzero(labels)))
-        counts = counts_of(tally)
+        if not tally.pairs.dense:
+            tally.pairs.make_room(int(np.count_nonzero(labels)))
+            counts = counts_of(tally)
         draw_rewards(self.laws, counts, self.stream, labels, alone, *tally.pairs.hashing, growth, limit)
         tally.progress[EPISODES] += number
 
     def gathered(self, episodes: int) -> Episodes | None:
         """Nothing: episodes were never looked at one by one."""
         return None
-
-
-def batch_size(chances: Any, records: Any, tally: Tally, known: int, growth: float) -> int:
-    """The longest batch in which no pair is expected to grow by more than ``growth`` beyond saturation."""
-    seen = np.zeros_like(chances)
-    used = records[records[:, 0] >= 0]
-    seen.ravel()[used[:, 0]] = used[:, SAMPLES]
-    possible = chances > 0
-    if not possible.any():
-        return 1
-    room = (growth - 1.0) * np.maximum(seen[possible], max(known, 1)) / chances[possible]
-    return max(1, int(min(room.min(), 2.0**52)))
 
 
 def _tail(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -141,9 +141,25 @@ def expected_pairs(hat: Any, choices: Any, starts: Any, num_actions: Any, out: A
 
 
 @kernel
-def spread_out(laws: Any, x: Any, number: Any, stream: Any, moves: Any, into: Any, buffer: Any) -> None:
+def batch_size(chances: Any, records: Any, multiplier: Any, shift: Any, known: Any, growth: Any) -> Any:
+    """The longest batch in which no pair is expected to grow by more than ``growth`` beyond saturation."""
+    longest = 2.0**52
+    for x1 in range(chances.shape[0]):
+        for x2 in range(chances.shape[1]):
+            if chances[x1, x2] > 0:
+                slot = slot_of(records, x1 * chances.shape[1] + x2, multiplier, shift)
+                samples = max(records[slot, SAMPLES], known, 1)
+                longest = min(longest, (growth - 1.0) * samples / chances[x1, x2])
+    return max(1, np.int64(longest)) if longest < 2.0**52 else 1
+
+
+@kernel
+def spread_out(
+    laws: Any, x: Any, number: Any, stream: Any, moves: Any, visits: Any, into: Any, buffer: Any
+) -> None:
     """Send ``number`` episodes from x to next states, counting the moves."""
     begin, end = laws.begins[x], laws.begins[x + 1]
+    visits[x] += number
     multinomial(number, laws.moves[begin:end], laws.moves_tail[begin:end], stream, buffer[: end - begin])
     for j in range(begin, end):
         moves[j] += buffer[j - begin]
@@ -185,17 +201,17 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
                     labels[x1, x] += one[x1, s]
                     both[x] += one[x1, s]
                 else:
-                    spread_out(laws, x, one[x1, s], stream, counts.moves, later_one[x1], buffer)
+                    spread_out(laws, x, one[x1, s], stream, counts.moves, counts.visits, later_one[x1], buffer)
         for s in range(num_states):
             if none[s] > 0:
                 code = choices.rows[FIRST, t, s]
                 x = s * num_actions + (code >> 1)
                 into = later_one[x] if code & 1 == 0 else later_none
                 active[x] |= code & 1 == 0
-                spread_out(laws, x, none[s], stream, counts.moves, into, buffer)
+                spread_out(laws, x, none[s], stream, counts.moves, counts.visits, into, buffer)
         for x in range(num_x):
             if both[x] > 0:
-                spread_out(laws, x, both[x], stream, counts.moves, later_done, buffer)
+                spread_out(laws, x, both[x], stream, counts.moves, counts.visits, later_done, buffer)
         none[:], done[:] = later_none, later_done
         for x1 in range(num_x):
             if active[x1]:

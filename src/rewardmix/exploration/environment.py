@@ -20,6 +20,7 @@ from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import MEMORY, counts_of
 from rewardmix.exploration.kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
+from rewardmix.moments import PairTable
 
 Bools = NDArray[np.bool_]
 
@@ -36,6 +37,7 @@ class EnvironmentEngine:
         length = environments.horizon_of(env) if horizon is None else as_count("horizon", horizon)
         self.sizes = num_states, num_actions, length
         self.reward_values = _values(env, reward_values)
+        self.values = self.reward_values.tolist()
         self.copies: Any = Many(env) if hasattr(env, "num_envs") else One(env)
         self.seed: int | None = seed
         self.rng = np.random.default_rng([seed, 2])
@@ -55,10 +57,11 @@ class EnvironmentEngine:
         limit = max(1, int(np.ceil(growth * plan.known)))
         tally.pairs.used = int(tally.progress[kernels.USED])
         tally.pairs.make_room(number * self.sizes[2] * (self.sizes[2] + 1) // 2)
-        tally.add_episodes_moves(episodes)
-        kernels.count_played(
+        moves: PairTable = tally.seen_moves  # type: ignore[assignment]  # its lists are not known beforehand
+        moves.make_room(number * self.sizes[2])
+        moves.used += kernels.count_played(
             counts_of(tally), episodes.states, episodes.actions, episodes.outcomes, episodes.lengths, picks,
-            tally.ordered, *tally.pairs.hashing, growth, limit,
+            tally.ordered, *tally.pairs.hashing, growth, limit, moves.records, *moves.hashing,
         )
         self._keep(episodes)
 
@@ -67,7 +70,7 @@ class EnvironmentEngine:
         if not self.keep:
             return None
         parts = [self._blank(0)[0], *self.kept]
-        together = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PARTS}
+        together: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PARTS}
         self.kept = [Episodes(**together, **self._world)]
         return self.kept[0][:episodes]
 
@@ -101,45 +104,33 @@ class EnvironmentEngine:
 
     def _play_once(self, choices: Choices, before: int) -> tuple[Episodes, NDArray[np.int64]]:
         """One episode in every copy, and the steps that were picked."""
-        num_states, num_actions, horizon = self.sizes
         episodes, picks = self._blank(self.copies.number)
-        everyone = np.arange(self.copies.number)
-        states = _checked_states(self.copies.reset(self.seed), num_states, before, 0, everyone)
-        self.seed = None
-        episodes.states[:, 0] = states
-        slot, first = np.zeros(everyone.size, np.int64), np.zeros(everyone.size, np.int64)
-        running = np.ones(everyone.size, bool)
-        for t in range(horizon):
-            codes = _codes(choices, t, states, slot, first, self.rng, num_actions)
-            actions = codes >> 1
-            following, rewards, terminated, truncated = self.copies.step(np.where(running, actions, 0), running)
-            here = everyone[running]
-            episodes.actions[here, t] = actions[here]
-            episodes.outcomes[here, t] = self._outcomes(rewards[here], before, t, here)
-            states = states.copy()
-            states[here] = _checked_states(following[here], num_states, before, t + 1, here)
-            episodes.states[here, t + 1] = states[here]
-            episodes.lengths[here] = t + 1
-            _check_horizon(truncated & running & ~terminated, t, horizon, before)
-            pick = running & (codes & 1 == 0) & (slot < 2)
-            picks[everyone[pick], slot[pick]] = t
-            x = np.asarray(episodes.states[:, t], np.int64) * num_actions + actions
-            first = np.where(pick & (slot == 0), x, first)
-            slot = slot + pick
-            running = running & ~terminated
-            if not running.any():
-                break
+        seed, self.seed = self.seed, None
+        self.copies.play(self, choices, before, seed, episodes, picks)
         return episodes, picks
 
-    def _outcomes(self, rewards: Floats, before: int, step: int, who: NDArray[np.int64]) -> NDArray[np.int64]:
-        distance = np.abs(rewards[:, None] - self.reward_values)
-        nearest = np.where(np.isfinite(rewards), distance.argmin(axis=1), 0)
-        bad = ~(np.abs(self.reward_values[nearest] - rewards) <= 1e-9)
-        if bad.any():
-            i = int(bad.argmax())
-            expected = f"one of the reward values {self.reward_values.tolist()}"
-            refuse(f"reward of episode {before + int(who[i])}, step {step}", float(rewards[i]), expected)
-        return nearest
+    def state(self, state: Any, episode: int, step: int) -> int:
+        """A state that the environment showed, refused if it is none."""
+        try:
+            found = int(state)
+        except (TypeError, ValueError):
+            found = -1
+        if not 0 <= found < self.sizes[0]:
+            refuse(f"state of episode {episode}, step {step}", state, f"a state from 0 to {self.sizes[0] - 1}")
+        return found
+
+    def outcome(self, reward: Any, episode: int, step: int) -> int:
+        """Which of the reward values this is, refused if it is none."""
+        for z, value in enumerate(self.values):
+            if abs(value - float(reward)) <= 1e-9:
+                return z
+        refuse(f"reward of episode {episode}, step {step}", reward, f"one of the reward values {self.values}")
+
+    def check_horizon(self, truncated: Any, episode: int, step: int) -> None:
+        """Refuse an episode that was cut off before its horizon."""
+        if truncated and step + 1 < self.sizes[2]:
+            expected = f"{self.sizes[2]} steps, or an episode that terminates"
+            refuse(f"horizon of episode {episode}, step {step}", f"truncated after {step + 1} steps", expected)
 
 
 _PARTS = ("states", "actions", "outcomes", "lengths")
@@ -153,63 +144,79 @@ class One:
     def __init__(self, env: Any) -> None:
         self.env = env
 
-    def reset(self, seed: int | None) -> Any:
-        """First states (1,)."""
-        return np.array([self.env.reset(seed=seed)[0]])
-
-    def step(self, actions: Any, running: Bools) -> tuple[Any, Floats, Bools, Bools]:
-        """(next states, rewards, terminated, truncated), each (1,)."""
-        state, reward, terminated, truncated, _ = self.env.step(int(actions[0]))
-        return np.array([state]), np.array([float(reward)]), np.array([bool(terminated)]), np.array([bool(truncated)])
+    def play(
+        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, episodes: Episodes, picks: Any
+    ) -> None:
+        """Play one episode into ``episodes`` and ``picks``."""
+        state = engine.state(self.env.reset(seed=seed)[0], before, 0)
+        episodes.states[0, 0] = state
+        row, picked = FIRST, 0
+        for t in range(engine.sizes[2]):
+            code = int(choices.rows[row, t, state])
+            if code == ANY:
+                code = 2 * int(engine.rng.integers(engine.sizes[1])) + 1
+            following, reward, terminated, truncated, _ = self.env.step(code >> 1)
+            episodes.actions[0, t] = code >> 1
+            episodes.outcomes[0, t] = engine.outcome(reward, before, t)
+            episodes.lengths[0] = t + 1
+            if code & 1 == 0 and picked < 2:
+                picks[0, picked] = t
+                row = int(choices.row_of[state * engine.sizes[1] + (code >> 1)]) if picked == 0 else THIRD
+                picked += 1
+            state = engine.state(following, before, t + 1)
+            episodes.states[0, t + 1] = state
+            if terminated:
+                return
+            engine.check_horizon(truncated, before, t)
 
 
 class Many:
-    """A vector environment, in whichever way it resets its copies."""
+    """A vector environment, in whichever way it resets its copies. Copies that have ended step on unheard."""
 
     def __init__(self, env: Any) -> None:
         self.env, self.number = env, int(env.num_envs)
         mode = getattr(env, "metadata", {}).get("autoreset_mode")
         self.by_hand = "DISABLED" in str(mode).upper()
 
-    def reset(self, seed: int | None) -> Any:
-        """First states (n,)."""
-        return np.asarray(self.env.reset(seed=seed)[0])
+    def play(
+        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, episodes: Episodes, picks: Any
+    ) -> None:
+        """Play one episode in each copy into ``episodes`` and ``picks``."""
+        states = np.array([engine.state(s, before + i, 0) for i, s in enumerate(self.env.reset(seed=seed)[0])])
+        episodes.states[:, 0] = states
+        row, picked = np.full(self.number, FIRST), np.zeros(self.number, np.int64)
+        running = np.ones(self.number, bool)
+        for t in range(engine.sizes[2]):
+            codes = choices.rows[row, t, states].astype(np.int64)
+            anything = 2 * engine.rng.integers(engine.sizes[1], size=self.number) + 1 if (codes == ANY).any() else codes
+            codes = np.where(codes == ANY, anything, codes)
+            following, rewards, terminated, truncated = self._step(np.where(running, codes >> 1, 0))
+            for i in np.flatnonzero(running):
+                episodes.actions[i, t] = codes[i] >> 1
+                episodes.outcomes[i, t] = engine.outcome(rewards[i], before + int(i), t)
+                episodes.lengths[i] = t + 1
+                if codes[i] & 1 == 0 and picked[i] < 2:
+                    picks[i, picked[i]] = t
+                    x = states[i] * engine.sizes[1] + (codes[i] >> 1)
+                    row[i] = choices.row_of[x] if picked[i] == 0 else THIRD
+                    picked[i] += 1
+                states[i] = engine.state(following[i], before + int(i), t + 1)
+                episodes.states[i, t + 1] = states[i]
+                engine.check_horizon(truncated[i] and not terminated[i], before + int(i), t)
+            running &= ~terminated
+            if not running.any():
+                return
 
-    def step(self, actions: Any, running: Bools) -> tuple[Any, Floats, Bools, Bools]:
-        """(next states, rewards, terminated, truncated), each (n,). Copies that have ended step on unheard."""
+    def _step(self, actions: Any) -> tuple[Any, Any, Bools, Bools]:
         following, rewards, terminated, truncated, info = self.env.step(actions)
         following, ended = np.array(following), np.asarray(terminated) | np.asarray(truncated)
         for i in np.flatnonzero(ended & np.asarray(info.get("_final_obs", np.zeros(self.number, bool)))):
             following[i] = info["final_obs"][i]  # the copy has begun its next episode already
         if self.by_hand and ended.any():
             self.env.reset(options={"reset_mask": ended})
-        return following, np.asarray(rewards, np.float64), np.asarray(terminated, bool), np.asarray(truncated, bool)
-
-
-def _codes(
-    choices: Choices, t: int, states: Any, slot: Any, first: Any, rng: np.random.Generator, num_actions: int
-) -> NDArray[np.int64]:
-    row = np.choose(slot, (FIRST, choices.row_of[first], THIRD))
-    codes = choices.rows[row, t, states].astype(np.int64)
-    anything = 2 * rng.integers(num_actions, size=codes.size) + 1 if (codes == ANY).any() else codes
-    return np.where(codes == ANY, anything, codes)
+        return following, rewards, np.asarray(terminated, bool), np.asarray(truncated, bool)
 
 
 def _values(env: Any, given: ArrayLike | None) -> Floats:
     declared = environments.reward_values_of(env) if given is None else given
     return as_floats("reward_values", (0.0, 1.0) if declared is None else declared, (None,))
-
-
-def _checked_states(states: Any, num_states: int, before: int, step: int, who: NDArray[np.int64]) -> NDArray[np.int64]:
-    bad = (states < 0) | (states >= num_states)
-    if bad.any():
-        i = int(np.argmax(bad))
-        name = f"state of episode {before + int(who[i])}, step {step}"
-        refuse(name, int(states[i]), f"a state from 0 to {num_states - 1}")
-    return np.asarray(states, dtype=np.int64)
-
-
-def _check_horizon(truncated: Bools, step: int, horizon: int, before: int) -> None:
-    if truncated.any() and step + 1 < horizon:
-        name = f"horizon of episode {before + int(truncated.argmax())}, step {step}"
-        refuse(name, f"truncated after {step + 1} steps", f"{horizon} steps, or an episode that terminates")

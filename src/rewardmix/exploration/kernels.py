@@ -18,10 +18,10 @@ ANY = -1
 HALF = 1.0 / (1 << 32)
 
 FIRST, THIRD, SHARED, OWN = 0, 1, 2, 3
-"""Rows of ``Choices``: nothing picked yet, both picked, a first pick of which nothing is known, and from OWN on each."""
+"""Rows of ``Choices``: nothing picked, both picked, a first pick of which nothing is known, and from OWN on each."""
 
-EPISODES, USED, DIRTY = 0, 1, 2
-"""Places in ``progress``: episodes played, records of the pair table in use, rows that have become outdated."""
+EPISODES, USED, DIRTY, NEWS = 0, 1, 2, 3
+"""Places in ``progress``: episodes played, records of the pair table in use, outdated rows, outdated moves."""
 
 
 class Hat(NamedTuple):
@@ -60,11 +60,13 @@ class Counts(NamedTuple):
 
     starts: NDArray[np.int64]  # (S,)
     moves: NDArray[np.int64]  # (nnz,)
+    visits: NDArray[np.int64]  # (X,)
+    visit_limits: NDArray[np.int64]  # (X,) visits at which T-hat is outdated
     outcomes: NDArray[np.int64]  # (X, Z)
     records: NDArray[np.int64]  # pair table
     dirty: NDArray[np.bool_]  # (X,) rows whose plan is outdated
     mark: NDArray[np.int64]  # (X,)
-    progress: NDArray[np.int64]  # (3,)
+    progress: NDArray[np.int64]  # (4,)
 
 
 class Kept(NamedTuple):
@@ -200,6 +202,15 @@ def successor(world: Any, x: Any, u: Any) -> Any:
 
 
 @kernel
+def count_visit(counts: Any, x: Any) -> None:
+    """One more step from x; T-hat is outdated at the first, and whenever visits have doubled since it was made."""
+    counts.visits[x] += 1
+    if counts.visits[x] >= counts.visit_limits[x]:
+        counts.visit_limits[x] = 2 * counts.visits[x]
+        counts.progress[NEWS] += 1
+
+
+@kernel
 def watch(records: Any, slot: Any, growth: Any) -> Any:
     """Whether this pair has grown enough since it was last planned with; moves its limit on if so."""
     samples = records[slot, SAMPLES]
@@ -265,24 +276,37 @@ def count_selected(
 @kernel
 def count_played(
     counts: Any, states: Any, actions: Any, outcomes: Any, lengths: Any, picks: Any, ordered: Any, multiplier: Any,
-    shift: Any, growth: Any, limit: Any,
-) -> None:
-    """Count episodes that were played elsewhere; ``picks`` (n, 2) are the picked steps, -1 where there was none."""
-    num_actions = counts.mark.size // counts.starts.size
+    shift: Any, growth: Any, limit: Any, move_records: Any, move_multiplier: Any, move_shift: Any,
+) -> Any:
+    """Count episodes that were played elsewhere; ``picks`` (n, 2) are the picked steps, -1 where there was none.
+
+    Moves go to a table of their own, key x * (S + 1) + s'; returns how many kinds of moves were new.
+    """
+    num_states = counts.starts.size
+    num_actions = counts.mark.size // num_states
     horizon = actions.shape[1]
     xs, zs, seen = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon, np.int64)
     once, twice = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    new = 0
     for k in range(lengths.size):
-        for t in range(lengths[k]):
+        steps = lengths[k]
+        counts.starts[states[k, 0]] += 1
+        for t in range(steps):
             xs[t], zs[t] = np.int64(states[k, t]) * num_actions + actions[k, t], outcomes[k, t]
+            ended = t == steps - 1 and steps < horizon
+            following = num_states if ended else np.int64(states[k, t + 1])
+            key = xs[t] * (num_states + 1) + following
+            new += add_pair(move_records, key, 0, move_multiplier, move_shift, 0) < 0
+            count_visit(counts, xs[t])
         if ordered:
             i, j = picks[k, 0], picks[k, 1]
             x1, z1 = (xs[i], zs[i]) if i >= 0 else (-1, 0)
             x2, z2 = (xs[j], zs[j]) if j >= 0 else (-1, 0)
             count_selected(counts, x1, z1, x2, z2, multiplier, shift, growth, limit)
         else:
-            count_all_pairs(counts, xs, zs, lengths[k], multiplier, shift, growth, limit, seen, once, twice)
+            count_all_pairs(counts, xs, zs, steps, multiplier, shift, growth, limit, seen, once, twice)
         counts.progress[EPISODES] += 1
+    return new
 
 
 @kernel
@@ -290,7 +314,7 @@ def play(
     world: Any, choices: Any, counts: Any, kept: Any, stream: Any, until: Any, patience: Any, ordered: Any,
     multiplier: Any, shift: Any, room: Any, growth: Any, limit: Any,
 ) -> None:
-    """Play the choices until ``until`` episodes were played in all, or a row is outdated after ``patience``.
+    """Play the choices until there are ``until`` episodes, or a reason for a new plan once there are ``patience``.
 
     Also stops when the pair table might overflow (``room`` records) or the room for kept episodes is full. One word of
     the stream a step: its upper half draws the next state, its lower half the reward.
@@ -322,6 +346,7 @@ def play(
                 z += u >= world.rewards[m, x, i]
             place = successor(world, x, high(word))
             counts.moves[place] += 1
+            count_visit(counts, x)
             if keeping:
                 kept.states[k, t], kept.actions[k, t], kept.outcomes[k, t] = s, code >> 1, z
             s = np.int64(world.successors[place])
@@ -338,6 +363,6 @@ def play(
         else:
             count_all_pairs(counts, xs, zs, horizon, multiplier, shift, growth, limit, seen, once, twice)
         counts.progress[EPISODES] += 1
-        if counts.progress[DIRTY] > 0 and counts.progress[EPISODES] >= patience:
+        if counts.progress[DIRTY] + counts.progress[NEWS] > 0 and counts.progress[EPISODES] >= patience:
             break
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3

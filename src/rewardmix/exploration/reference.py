@@ -62,7 +62,7 @@ class Reference:
         """Update Q and V from the counts (eq:update_q2, eq:optimistic_value)."""
         model = self.model
         size = Size(*_sizes(model), model.num_states, self.failure, self.episodes)
-        n, visits = dict(self.n), list(self.visits)  # as they are now: Q is worked out while the next episode is counted
+        n, visits = dict(self.n), list(self.visits)  # as they are now: Q is worked out while the next one is counted
         b_move = [float(self.confidence.move(count, size)) for count in visits]
         seen = {x: sorted((s, c) for (y, s), c in self.moves.items() if y == x) for x in range(len(self.visits))}
 
@@ -84,7 +84,7 @@ class Reference:
                 follow = min(top, follow + b_move[x] * top)
             else:
                 follow = follow + b_move[x]
-            reward = b_pair(v_next[0], v_next[1]) if i == 2 and z == 1 else 0.0  # type: ignore[arg-type]
+            reward = b_pair(v_next[0], v_next[1]) if i == 2 and z == 1 else 0.0
             return min(1.0, reward + follow)
 
         @cache

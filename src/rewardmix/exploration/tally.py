@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from rewardmix._check import Floats, refuse
-from rewardmix.episodes import Episodes
-from rewardmix.moments import Counts, Moments, PairTable, moves_of, unordered
+from rewardmix.moments import Counts, Moments, PairTable, unordered
 
 
 @dataclass
 class Tally:
     """Counts so far. ``ordered``: pairs are the paper's, x1 before x2; otherwise unordered pairs of first visits.
 
-    The moves are lists of next states (column S is the end). In a model the lists are known and only the counts grow;
-    in an environment they grow with what is seen.
+    The moves are lists of next states (column S is the end). In a model the lists are known and only the counts grow.
+    In an environment moves are counted in a table (``seen_moves``), from which the lists are made when needed.
     """
 
     num_states: int
@@ -30,16 +29,22 @@ class Tally:
     begins: NDArray[np.int64]
     successors: NDArray[np.int32]
     moves: Counts
+    seen_moves: PairTable | None
+    visits: Counts
+    visit_limits: Counts
     starts: Counts
     outcomes: Counts
     pairs: PairTable
     dirty: NDArray[np.bool_]
     mark: Counts
-    progress: Counts = field(default_factory=lambda: np.zeros(3, np.int64))
+    progress: Counts = field(default_factory=lambda: np.zeros(4, np.int64))
 
     @staticmethod
     def fresh(
-        sizes: tuple[int, int, int], reward_values: Floats, ordered: bool, successor_lists: tuple[Any, Any] | None = None
+        sizes: tuple[int, int, int],
+        reward_values: Floats,
+        ordered: bool,
+        successor_lists: tuple[Any, Any] | None = None,
     ) -> Tally:
         """Nothing counted yet. ``successor_lists``: (begins, successors) if they are known."""
         num_states, num_actions, horizon = sizes
@@ -54,6 +59,9 @@ class Tally:
             begins,
             successors,
             np.zeros(successors.size, np.int64),
+            PairTable.keyed(num_x * (num_states + 1)) if successor_lists is None else None,
+            np.zeros(num_x, np.int64),
+            np.ones(num_x, np.int64),
             np.zeros(num_states, np.int64),
             np.zeros((num_x, reward_values.size), np.int64),
             PairTable.fresh(num_x, reward_values.size),
@@ -73,33 +81,26 @@ class Tally:
 
     @property
     def ended_early(self) -> bool:
-        """Whether any episode ended before its horizon."""
+        """Whether any episode ended before its horizon, by the lists."""
         return bool((self.moves[self.successors == self.num_states] > 0).any())
-
-    @property
-    def visits(self) -> Counts:
-        """(X,): steps taken from each x."""
-        return np.add.reduceat(np.append(self.moves, 0), self.begins[:-1]) * (np.diff(self.begins) > 0)
 
     def make_room(self) -> None:
         """Let the pair table have room for the pairs of one more episode."""
         self.pairs.used = int(self.progress[1])
         self.pairs.make_room(self.horizon * (self.horizon + 1) // 2)
 
-    def add_moves(self, more: csr_array) -> None:
-        """Add (X, S + 1) counts, extending the lists of next states."""
-        both = csr_array(self.moves_matrix() + more)
-        both.sort_indices()
-        self.begins, self.successors = both.indptr.astype(np.int64), both.indices.astype(np.int32)
-        self.moves = both.data.astype(np.int64)
-
-    def add_episodes_moves(self, episodes: Episodes) -> None:
-        """Add the starts and moves of episodes."""
-        self.starts += np.bincount(episodes.states[:, 0], minlength=self.num_states)
-        self.add_moves(moves_of(episodes))
+    def list_moves(self) -> None:
+        """Bring the lists of next states up to date with the moves that were seen."""
+        if self.seen_moves is None:
+            return
+        keys, counts = self.seen_moves.sorted_tables()
+        row, following = np.divmod(keys, self.num_states + 1)
+        self.begins = np.searchsorted(row, np.arange(self.num_x + 1)).astype(np.int64)
+        self.successors, self.moves = following.astype(np.int32), counts.ravel()
 
     def moves_matrix(self) -> csr_array:
         """(X, S + 1) counts of moves."""
+        self.list_moves()
         rows = np.repeat(np.arange(self.num_x), np.diff(self.begins))
         some = self.moves > 0
         entries = (self.moves[some], (rows[some], self.successors[some]))
@@ -134,7 +135,8 @@ class Tally:
             refuse("after", "moments without selected pairs", "an exploration made with the same counts")
         self.starts += moments.starts
         self.outcomes += moments.outcomes
-        self._add_known_moves(moments.moves)
+        self.visits += moments.visits
+        self._add_moves(moments.moves)
         keys, tables = (
             (moments.selected_keys, moments.selected_tables)
             if self.ordered
@@ -144,15 +146,15 @@ class Tally:
         self.progress[0] += moments.episodes
         self.progress[1] = self.pairs.used
 
-    def _add_known_moves(self, more: csr_array) -> None:
-        """Add to the lists as they are where they have a place for every move, so that a model's lists stay whole."""
-        rows = np.repeat(np.arange(self.num_x), np.diff(self.begins))
-        here = rows * (self.num_states + 1) + self.successors
+    def _add_moves(self, more: csr_array) -> None:
         coo = more.tocoo()
-        codes = coo.coords[0].astype(np.int64) * (self.num_states + 1) + coo.coords[1]
-        place = np.searchsorted(here, codes)
-        known = (place < here.size) & (here[np.minimum(place, max(here.size - 1, 0))] == codes) if here.size else False
-        if np.all(known) and codes.size:
-            np.add.at(self.moves, place, coo.data)
-        elif codes.size:
-            self.add_moves(more)
+        keys = coo.coords[0].astype(np.int64) * (self.num_states + 1) + coo.coords[1]
+        if self.seen_moves is not None:
+            self.seen_moves.add(keys, coo.data.reshape(-1, 1, 1))
+            return
+        mine = np.repeat(np.arange(self.num_x), np.diff(self.begins)) * (self.num_states + 1) + self.successors
+        place = np.minimum(np.searchsorted(mine, keys), mine.size - 1)
+        if (mine[place] != keys).any():
+            x, s = divmod(int(keys[(mine[place] != keys).argmax()]), self.num_states + 1)
+            refuse("after", f"a move from x = {x} to {s}", "only moves that are possible in this model")
+        np.add.at(self.moves, place, coo.data)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix._check import Floats, Ints, check_shape, refuse
-from rewardmix.model import RewardMixingMDP, state_action
-from rewardmix.planning.transitions import Expectation
+from rewardmix.evaluation import node_values
+from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller
 
 
@@ -45,21 +45,5 @@ class AlphaVectors:
 
 
 def alpha_vectors(policy: Controller, model: RewardMixingMDP) -> AlphaVectors:
-    """The vectors of every node of ``policy`` in ``model``, backwards from the last step."""
-    expect, num_contexts = Expectation(model), model.num_contexts
-    laws = np.moveaxis(model.laws, 0, -1).reshape(-1, model.num_values, num_contexts)
-    means = np.moveaxis(model.means, 0, -1).reshape(-1, num_contexts)
-    everything = np.arange(model.num_states * model.num_actions)
-    states = np.arange(model.num_states)[:, None]
-    later = np.zeros((model.num_states, 1, num_contexts))
-    values: list[Floats] = []
-    for actions, successors in zip(reversed(policy.actions), reversed(policy.successors), strict=True):
-        rows = state_action(states, actions.astype(np.int64), model.num_actions)
-        onward = expect(everything, later.reshape(model.num_states, -1))
-        onward = onward.reshape(everything.size, -1, num_contexts)
-        now = means[rows]
-        for z in range(model.num_values if values else 0):
-            now += laws[rows, z] * onward[rows, successors[:, :, z]]
-        values.append(now)
-        later = now
-    return AlphaVectors(tuple(reversed(values)), policy.actions)
+    """The vectors of every node of ``policy`` in ``model``."""
+    return AlphaVectors(tuple(reversed(list(node_values(policy, model)))), policy.actions)

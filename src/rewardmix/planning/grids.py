@@ -20,15 +20,16 @@ FEW = 256
 DIGITS = 11
 """Log-odds that agree to so many decimals are one point."""
 MARGIN = 1e-10
-"""What an interval of log-odds is widened by, so that no rounded belief falls off the grid."""
+"""What an interval of log-odds is widened by, so that no rounded belief falls off the grid ..."""
+MARGIN_PER_STEP = 2e-11
+"""... and more at every step: posteriors of the widened end, and of points left out as equal, stay inside."""
 
 
 def log_ratios(first: Floats, second: Floats) -> Floats:
     """The distinct values of log(first / second) where not both are 0, increasing; may hold infinities."""
     possible = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
-        ratios = np.log(first[possible]) - np.log(second[possible])
-    return np.unique(np.round(ratios, DIGITS))
+        return np.unique(np.log(first[possible]) - np.log(second[possible]))
 
 
 class Reach:
@@ -41,12 +42,13 @@ class Reach:
         start = math.log(weights[0]) - math.log(weights[1])
         self.start = float(weights[0] / weights.sum())
         self.intervals = [(start, start)]
+        moves = _distinct(ratios)
         points: Floats | None = np.array([start]) if follow else None
         self.points: list[Floats | None] = [points]
         for _ in range(1, horizon):
             low, high = self.intervals[-1]
             self.intervals.append((low + min(ratios[0], 0.0), high + max(ratios[-1], 0.0)))
-            points = None if points is None else _moved(points, ratios)
+            points = None if points is None else _moved(points, moves)
             self.points.append(points)
         low, high = self.intervals[-1]
         self.span = _angle(high) - _angle(low)
@@ -67,16 +69,17 @@ class Reach:
             return np.array([self.start])
         points = self.points[step]
         low, high = self.intervals[step]
+        margin = MARGIN + step * MARGIN_PER_STEP
         if points is not None and self.few(step, resolution):
             odds = points.copy()
             if odds.size > 1:
-                odds[0] -= MARGIN
-                odds[-1] += MARGIN
+                odds[0] -= margin
+                odds[-1] += margin
             return np.unique(_belief(odds))
-        first, last = _angle(low - MARGIN), _angle(high + MARGIN)
+        first, last = _angle(low - margin), _angle(high + margin)
         count = max(2, math.ceil(resolution * (last - first) / max(self.span, 1e-300)))
         grid = np.sin(np.linspace(first, last, count + 1)) ** 2
-        grid[0], grid[-1] = _belief(np.array([low - MARGIN, high + MARGIN]))
+        grid[0], grid[-1] = _belief(np.array([low - margin, high + margin]))
         return np.unique(grid)
 
 
@@ -88,8 +91,13 @@ def inverse_widths(grid: Floats) -> Floats:
 def _moved(points: Floats, ratios: Floats) -> Floats | None:
     with np.errstate(invalid="ignore"):
         moved = (points[:, None] + ratios).ravel()  # inf - inf: an outcome that a sure belief excludes
-    moved = np.unique(np.round(moved[~np.isnan(moved)], DIGITS))
+    moved = _distinct(moved[~np.isnan(moved)])
     return moved if moved.size <= REACHABLE_CAP else None
+
+
+def _distinct(odds: Floats) -> Floats:
+    """Increasing, one of each group that agrees to ``DIGITS`` decimals, itself not rounded."""
+    return odds[np.unique(np.round(odds, DIGITS), return_index=True)[1]]
 
 
 def _belief(odds: Floats) -> Floats:

@@ -26,6 +26,26 @@ def sparse_product(pointers: Any, columns: Any, entries: Any, rows: Any, values:
 
 
 @kernel
+def may_be_best(high: Any, lower: Any, value: Any, grid: Any, slack: float) -> bool:
+    """Whether upper bounds ``high`` (K,) of an action leave it a belief at which nothing known beats it.
+
+    An upper line below a line that is achieved, at both ends of an interval, is never optimal in it. The lines tried
+    are those of the nodes at the two ends.
+    """
+    if high[0] >= lower[0] - slack:
+        return True
+    for k in range(grid.size - 1):
+        b, c = grid[k], grid[k + 1]
+        left = high[k] < lower[k] - slack
+        left = left and high[k + 1] < c * value[1, k] + (1.0 - c) * value[2, k] - slack
+        right = high[k + 1] < lower[k + 1] - slack
+        right = right and high[k] < b * value[1, k + 1] + (1.0 - b) * value[2, k + 1] - slack
+        if not (left or right):
+            return True
+    return False
+
+
+@kernel
 def backup_two(
     laws: Any,  # (R, Z, 2) law of the outcome in each context
     means: Any,  # (R, 2) expected reward in each context
@@ -92,15 +112,4 @@ def backup_two(
                     for z in range(num_values):
                         moves[s, k, z] = jump[k, z]
         for r in range(starts[s], starts[s + 1]):
-            high = upper[r - starts[s]]
-            keep[r] = high[0] >= lower[0] - slack
-            for k in range(num_points - 1):
-                if keep[r]:
-                    break
-                b, c = grid[k], grid[k + 1]
-                # an upper line below a line that is achieved, at both ends of the interval: never optimal in it
-                left = high[k + 1] < c * value[s, 1, k] + (1.0 - c) * value[s, 2, k] - slack
-                left = left and high[k] < lower[k] - slack
-                right = high[k] < b * value[s, 1, k + 1] + (1.0 - b) * value[s, 2, k + 1] - slack
-                right = right and high[k + 1] < lower[k + 1] - slack
-                keep[r] = not (left or right)
+            keep[r] = may_be_best(upper[r - starts[s]], lower, value[s], grid, slack)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rewardmix.model import RewardMixingMDP
+from rewardmix.planning.both import Both
+from rewardmix.planning.box import Box
 from rewardmix.planning.many import point_sweeper
 from rewardmix.planning.refinement import Sweeper, refine, request
 from rewardmix.planning.result import Plan, Round
 from rewardmix.planning.sweeps import GridSweeper
-from rewardmix.planning.three import Triangle
 from rewardmix.planning.two import Segment
 
 
@@ -34,8 +35,10 @@ def plan(
 
 
 def _sweeper(model: RewardMixingMDP) -> Sweeper:
-    """Grids for two and three contexts; points for more, or where few beliefs can be reached."""
+    """Grids for two and three contexts, points too for more; points alone where they are all that can be reached."""
     if model.num_contexts == 2:
         return GridSweeper(model, Segment(model))
     points = point_sweeper(model)
-    return points if points.complete or model.num_contexts > 3 else GridSweeper(model, Triangle(model))
+    if points.complete:
+        return points
+    return GridSweeper(model, Box(model)) if model.num_contexts == 3 else Both(model, points)

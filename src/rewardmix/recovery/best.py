@@ -2,14 +2,15 @@
 
 1. robust rank-one fit of the centred covariances, each component of the pair graph with its signs (``rank_one``);
 2. weights in closed form where they are unknown, and the orientation of each component, from triples (``weights``);
-3. maximum likelihood by EM on the episodes, from that start, from both orientations of what triples do not decide, and from
-   random starts; the best objective wins. With moments only, the composite likelihood of the pair tables without the pairs
-   that the robust fit disbelieves; with a bare confidence set, the robust fit itself;
+3. maximum likelihood by EM on the episodes, from that start, from both orientations of what triples do not decide, and
+   from random starts; the best objective wins. With moments only, the composite likelihood of the pair tables, without
+   the pairs that the robust fit disbelieves; with a bare confidence set, the robust fit itself;
 4. standard errors, and the check against the confidence set and Algorithm 3's certificate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +20,12 @@ from rewardmix._check import Floats
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.certificate import groups_of_points
 from rewardmix.recovery.contexts import many
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
-from rewardmix.recovery.likelihood import Fit, Mixture, climb
+from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, climb
 from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
-from rewardmix.recovery.result import Evidence, Question, Recovery
+from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
 
 RANDOM_STARTS = 4
@@ -62,9 +64,24 @@ def best(evidence: Evidence, question: Question) -> Recovery:
     if bags is None or not evidence.confidence.first.size:
         fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     else:
-        fits = climb_all(bags, _all_starts(start, question, rng), question, free=source == "estimated")
-    return finished("best", evidence, question, fits, bags=bags, source=source, gross=start.fit.gross,
-                    undecided=int(start.undecided.size))
+        known = None if source == "estimated" else start.weights
+        fits = climb_all(
+            lambda mixture: likelihood.statistics(bags, mixture),
+            all_starts(start, question, rng),
+            average=bags.average,
+            prior=question.prior,
+            weights=known,
+        )
+    return finished(
+        "best",
+        evidence,
+        question,
+        fits,
+        bags=bags,
+        source=source,
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )
 
 
 def moment_start(evidence: Evidence, question: Question, rng: np.random.Generator) -> Start:
@@ -91,24 +108,30 @@ def moment_start(evidence: Evidence, question: Question, rng: np.random.Generato
     return Start(fit, average, spread, weights, groups, undecided)
 
 
-def climb_all(bags: Patterns, mixtures: list[tuple[str, Mixture]], question: Question, *, free: bool) -> list[Fit]:
-    """Climb from every start."""
-    known = None if free else mixtures[0][1].weights
+def climb_all(
+    expect: Callable[[Mixture], Statistics],
+    mixtures: list[tuple[str, Mixture]],
+    *,
+    average: Floats,
+    prior: float,
+    weights: Floats | None,
+) -> list[Fit]:
+    """Climb from every named start; ``expect`` sums the statistics wherever the episodes are."""
     return [
-        climb(lambda mixture: likelihood.statistics(bags, mixture), mixture, average=bags.average, prior=question.prior,
-              weights=known, name=name)
-        for name, mixture in mixtures
+        climb(expect, mixture, average=average, prior=prior, weights=weights, name=name) for name, mixture in mixtures
     ]
 
 
-def _all_starts(start: Start, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:
+def all_starts(start: Start, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:
+    """Step 3: the informed start, what it leaves open turned round, and random ones."""
+
     def of(name: str, spread: Floats, weights: Floats) -> tuple[str, Mixture]:
         return name, starts.inward(starts.mixture_of(start.average, spread, weights), start.average)
 
     out = [of("moments", start.spread, start.weights)]
     for number, turn in enumerate(starts.flips(start.groups, start.undecided)):
         out.append(of(f"flipped {number + 1}", start.spread * turn[:, None], start.weights))
-    if question.weights is None:
+    if question.weights is None and start.weights[0] != 0.5:
         out.append(of("moments, equal weights", start.spread, np.array([0.5, 0.5])))
     free = np.isin(start.groups, _real(start.groups, start.spread))
     weights = start.weights if question.weights is not None else np.array([0.5, 0.5])
@@ -141,7 +164,7 @@ def _pairs(evidence: Evidence, fit: RankOne) -> Patterns | None:
 def _weights_source(evidence: Evidence, question: Question) -> str:
     if question.weights is not None:
         return "known"
-    return "assumed equal" if evidence.bags is None else "estimated"
+    return "assumed equal" if evidence.bags is None or not evidence.bags.has_triples else "estimated"
 
 
 def _unclimbed(mixture: Mixture) -> Fit:
@@ -152,7 +175,13 @@ def start_only(evidence: Evidence, question: Question) -> Recovery:
     """Steps 1 and 2 of ``best`` without climbing: quick, and all that a bare confidence set allows."""
     start = moment_start(evidence, question, np.random.default_rng([question.seed, 1]))
     fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
-    return finished("start_only", evidence, question, fits, bags=None, source=_weights_source(evidence, question),
-                    gross=start.fit.gross, undecided=int(start.undecided.size))
-
-
+    return finished(
+        "start_only",
+        evidence,
+        question,
+        fits,
+        bags=None,
+        source=_weights_source(evidence, question),
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )

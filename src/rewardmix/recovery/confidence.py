@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,7 @@ from numpy.typing import NDArray
 from rewardmix import theory
 from rewardmix._check import Floats, as_number, refuse
 from rewardmix.model import RewardMixingMDP
-
-if TYPE_CHECKING:
-    from rewardmix.moments import Moments
+from rewardmix.moments import Moments
 
 ROUNDING = 1e-9
 """How far outside an interval counts as rounding."""
@@ -76,8 +74,8 @@ class ConfidenceSet:
         counts: (Q,) samples of the pair.
         initial: (S',) estimated law of the first state; S' is S + 1 if episodes ended early, the end being the last.
         initial_radius: L1 radius.
-        transition: (S'*A, S') CSR, estimated law of moves.
-        transition_radius: (S'*A,) L1 radius of each row, 2 or more where nothing is known.
+        transition: ``(S'*A, S')`` CSR, estimated law of moves.
+        transition_radius: ``(S'*A,)`` L1 radius of each row, 2 or more where nothing is known.
         tolerance: epsilon_0 = accuracy / H^2.
         failure: probability that the true model is outside, as far as ``radius`` guarantees it.
         never_moved: x that were never visited; their rows are a convention.
@@ -104,8 +102,10 @@ class ConfidenceSet:
     never_moved: NDArray[np.int64]
 
     def __repr__(self) -> str:
-        return (f"ConfidenceSet(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
-                f"pairs={self.first.size}, failure={self.failure:g})")
+        return (
+            f"ConfidenceSet(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
+            f"pairs={self.first.size}, failure={self.failure:g})"
+        )
 
     @property
     def num_points(self) -> int:
@@ -155,8 +155,11 @@ class ConfidenceSet:
         found = []
         for what, where, value, lower, upper, mask in self._checks(model):
             for k in np.flatnonzero(mask):
-                found.append(Violation(what, tuple(int(part[k]) for part in where), float(value[k]),
-                                       float(lower[k]), float(upper[k])))
+                found.append(
+                    Violation(
+                        what, tuple(int(part[k]) for part in where), float(value[k]), float(lower[k]), float(upper[k])
+                    )
+                )
         return tuple(found)
 
     def _checks(self, model: RewardMixingMDP) -> Any:
@@ -170,8 +173,14 @@ class ConfidenceSet:
         yield "average", (points,), average, low, high, known & _outside(average, low, high)
         centred = coordinates - average
         covariance = np.einsum("m,mq,mq->q", model.weights, centred[:, self.first], centred[:, self.second])
-        yield ("covariance", (self.first, self.second), covariance, self.lower, self.upper,
-               _outside(covariance, self.lower, self.upper))
+        yield (
+            "covariance",
+            (self.first, self.second),
+            covariance,
+            self.lower,
+            self.upper,
+            _outside(covariance, self.lower, self.upper),
+        )
         size = int(self.initial.size)
         off = np.asarray(abs(_padded_rows(model, size) - self.transition).sum(axis=1)).ravel()
         rows = np.arange(self.num_points)
@@ -186,8 +195,11 @@ class ConfidenceSet:
         states = {self.num_states, int(self.initial.size)}
         world = model.num_actions, model.horizon
         if model.num_states not in states or world != (self.num_actions, self.horizon):
-            refuse("model", f"{model.num_states} states, {world[0]} actions, horizon {world[1]}",
-                   f"{sorted(states)} states, {self.num_actions} actions, horizon {self.horizon}, as in the set")
+            refuse(
+                "model",
+                f"{model.num_states} states, {world[0]} actions, horizon {world[1]}",
+                f"{sorted(states)} states, {self.num_actions} actions, horizon {self.horizon}, as in the set",
+            )
         places = np.searchsorted(model.reward_values, self.reward_values)
         places = np.minimum(places, model.num_values - 1)
         if not np.allclose(model.reward_values[places], self.reward_values):
@@ -234,9 +246,17 @@ def confidence_set(
     pairs = _covariances(moments, average, spread_of_average, sd, radius, share, tolerance)
     keep = slice(1, None) if moments.reward_values.size == 2 else slice(None)
     return ConfidenceSet(
-        moments.num_states, moments.num_actions, moments.horizon, moments.reward_values,
-        average[:, keep].ravel(), np.broadcast_to(spread_of_average, average.shape)[:, keep].ravel(),
-        *pairs, *_dynamics(moments, share), tolerance, failure, np.flatnonzero(visits == 0),
+        moments.num_states,
+        moments.num_actions,
+        moments.horizon,
+        moments.reward_values,
+        average[:, keep].ravel(),
+        np.broadcast_to(spread_of_average, average.shape)[:, keep].ravel(),
+        *pairs,
+        *_dynamics(moments, share),
+        tolerance,
+        failure,
+        np.flatnonzero(visits == 0),
     )
 
 
@@ -253,10 +273,25 @@ def exact(model: RewardMixingMDP, *, accuracy: float = 0.1) -> ConfidenceSet:
     covariance = ((centred.T * model.weights) @ centred)[first, second]
     none = np.zeros(first.size)
     return ConfidenceSet(
-        model.num_states, model.num_actions, model.horizon, model.reward_values, average, np.zeros(size),
-        first, second, covariance, none, none, np.full(first.size, np.inf), model.initial, 0.0,
-        csr_array(model.transition_rows), np.zeros(model.num_states * model.num_actions),
-        accuracy / model.horizon**2, 0.0, np.zeros(0, np.int64),
+        model.num_states,
+        model.num_actions,
+        model.horizon,
+        model.reward_values,
+        average,
+        np.zeros(size),
+        first,
+        second,
+        covariance,
+        none,
+        none,
+        np.full(first.size, np.inf),
+        model.initial,
+        0.0,
+        csr_array(model.transition_rows),
+        np.zeros(model.num_states * model.num_actions),
+        accuracy / model.horizon**2,
+        0.0,
+        np.zeros(0, np.int64),
     )
 
 
@@ -280,7 +315,12 @@ def _covariances(
             table = tables[chosen] / count[:, None, None]
             off_i = table[:, z].sum(axis=1) - average[i, z]
             off_j = table[:, :, other].sum(axis=1) - average[j, other]
-            centre = table[:, z, other] - average[i, z] * average[j, other] - average[i, z] * off_j - average[j, other] * off_i
+            centre = (
+                table[:, z, other]
+                - average[i, z] * average[j, other]
+                - average[i, z] * off_j
+                - average[j, other] * off_i
+            )
             one = sd[i, z] * sd[j, other]
             half = radius(count, one, events, share) + tolerance**2
             half = half + delta[i, z] * np.abs(off_j) + delta[j, other] * np.abs(off_i) + delta[i, z] * delta[j, other]
@@ -296,7 +336,7 @@ def _deviations(average: Floats, visits: NDArray[Any]) -> Floats:
     """(X, Z) standard deviation of one indicator, from the average pulled half a count towards the middle."""
     n = visits[:, None]
     smooth = (np.nan_to_num(average, nan=0.5) * n + 0.5) / (n + 1.0)
-    return np.sqrt(smooth * (1.0 - smooth))
+    return np.asarray(np.sqrt(smooth * (1.0 - smooth)))
 
 
 def _dynamics(moments: Moments, share: float) -> tuple[Floats, float, Any, Floats]:
@@ -306,7 +346,7 @@ def _dynamics(moments: Moments, share: float) -> tuple[Floats, float, Any, Float
     visits = np.zeros(rows.shape[0])
     visits[: moments.visits.size] = moments.visits
     radius = theory.weissman_radius(visits, size, share / moments.num_state_actions)
-    radius[moments.visits.size:] = 0.0  # the end stays the end, by definition
+    radius[moments.visits.size :] = 0.0  # the end stays the end, by definition
     return moments.initial_estimate(), float(theory.weissman_radius(moments.episodes, size, share)), rows, radius
 
 
@@ -322,6 +362,8 @@ def _padded_rows(model: RewardMixingMDP, size: int) -> Any:
     if size == model.num_states:
         return rows
     rows = csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], size))
-    end = csr_array((np.ones(model.num_actions), (np.arange(model.num_actions), np.full(model.num_actions, size - 1))),
-                    shape=(model.num_actions, size))
+    end = csr_array(
+        (np.ones(model.num_actions), (np.arange(model.num_actions), np.full(model.num_actions, size - 1))),
+        shape=(model.num_actions, size),
+    )
     return csr_array(vstack([rows, end]))

@@ -1,8 +1,8 @@
 """More than two contexts, and how many there are.
 
-Covariances of M contexts have rank M - 1, which leaves a rotation open: pairs alone cannot tell the contexts, whole episodes
-can. Starts: the leading M - 1 factors of the standardised covariances, each episode's place along them, and k-means of
-these places; and laws drawn at random. Many starts are climbed a little way, the most promising to the end.
+Covariances of M contexts have rank M - 1, which leaves a rotation open: pairs alone cannot tell the contexts, whole
+episodes can. Starts: the leading M - 1 factors of the standardised covariances, each episode's place along them, and
+k-means of these places; and laws drawn at random. Many starts are climbed a little way, the most promising to the end.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from rewardmix._check import Floats, as_count, as_number, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence, evidence_of
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture, climb
 from rewardmix.recovery.patterns import Patterns
-from rewardmix.recovery.result import Evidence, Question, Recovery, Start
+from rewardmix.recovery.result import Question, Recovery, Start
 
 SPECTRAL_STARTS, RANDOM_STARTS = 3, 17
 """Starts that are climbed a little way."""
@@ -31,7 +32,7 @@ SCREENED = 20_000
 """Bags of which the first climbs see a share, when there are more."""
 
 ENOUGH = 1e-3
-"""For choosing the number of contexts a climb has converged when three E-steps gain less than this: criteria differ by more."""
+"""For choosing the number of contexts a climb has converged when three E-steps gain less: criteria differ by more."""
 
 FILLS = 10
 """Rounds in which covariances that were never seen are filled from the factors."""
@@ -69,8 +70,6 @@ def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float =
         prior: pseudo-count; 0, maximum likelihood, is what the criterion is about.
         seed: of the starts.
     """
-    from rewardmix.recovery.front import evidence_of
-
     most = as_count("max_contexts", max_contexts)
     if len(episodes) == 0:
         refuse("episodes", "no episodes", "at least one")
@@ -92,20 +91,29 @@ def _choice(fits: dict[int, list[Fit]], bags: Patterns) -> Choice:
         done = [fit for fit in climbs if fit.converged]
         if done:
             best[contexts] = max(done, key=lambda fit: fit.loglik)
+    penalty = float(np.log(max(bags.total, 2.0)))
     parameters = {m: m * visited * (bags.num_values - 1) + m - 1 for m in fits}
-    criterion = {m: -2.0 * fit.loglik + parameters[m] * float(np.log(bags.total)) for m, fit in best.items()}
+    criterion = {m: -2.0 * fit.loglik + parameters[m] * penalty for m, fit in best.items()}
     return Choice(
-        min(criterion, key=lambda m: (criterion[m], m)), criterion, {m: fit.loglik for m, fit in best.items()}, parameters,
-        {m: tuple(Start(f.start, f.loglik, f.objective, f.iterations, f.converged) for f in climbs)
-         for m, climbs in fits.items()},
-        {m: fit.mixture for m, fit in best.items()}, tuple(m for m in fits if m not in best),
+        min(criterion, key=lambda m: (round(criterion[m], 6), m)),
+        criterion,
+        {m: fit.loglik for m, fit in best.items()},
+        parameters,
+        {
+            m: tuple(Start(f.start, f.loglik, f.objective, f.iterations, f.converged) for f in climbs)
+            for m, climbs in fits.items()
+        },
+        {m: fit.mixture for m, fit in best.items()},
+        tuple(m for m in fits if m not in best),
     )
 
 
 def many(evidence: Evidence, question: Question) -> Recovery:
     """Any number of contexts by maximum likelihood on whole episodes."""
     if evidence.bags is None:
-        refuse("data", "moments without episodes", "Episodes: pairs of rewards cannot tell more than two contexts apart")
+        refuse(
+            "data", "moments without episodes", "Episodes: pairs of rewards cannot tell more than two contexts apart"
+        )
     fits = climb_many(evidence, question)
     source = "estimated" if question.weights is None else "known"
     return finished("best", evidence, question, fits, bags=evidence.bags, source=source)
@@ -123,15 +131,29 @@ def climb_many(
     if not evidence.confidence.first.size:
         return [_one_law(bags, question)]
     short = [
-        climb(lambda mixture: likelihood.statistics(sample, mixture), mixture, average=bags.average,
-              prior=question.prior, weights=question.weights, max_iterations=SCREENING, tolerance=tolerance, name=name)
+        climb(
+            lambda mixture: likelihood.statistics(sample, mixture),
+            mixture,
+            average=bags.average,
+            prior=question.prior,
+            weights=question.weights,
+            max_iterations=SCREENING,
+            tolerance=tolerance,
+            name=name,
+        )
         for name, mixture in _starts(evidence, question, rng)
     ]
     order = sorted(range(len(short)), key=lambda k: -short[k].objective)
     long = [
-        climb(lambda mixture: likelihood.statistics(bags, mixture), short[k].mixture, average=bags.average,
-              prior=question.prior, weights=question.weights, tolerance=tolerance,
-              name=short[k].start)
+        climb(
+            lambda mixture: likelihood.statistics(bags, mixture),
+            short[k].mixture,
+            average=bags.average,
+            prior=question.prior,
+            weights=question.weights,
+            tolerance=tolerance,
+            name=short[k].start,
+        )
         for k in order[:polished]
     ]
     return long
@@ -192,7 +214,7 @@ def factors(confidence: ConfidenceSet, rank: int) -> Floats:
 
 
 def episode_places(bags: Patterns, confidence: ConfidenceSet, loadings: Floats) -> Floats:
-    """(P, rank): where each bag lies along the factors (ridge regression of its standardised rewards on the loadings)."""
+    """(P, rank): where each bag lies along the factors, by ridge regression of its standardised rewards."""
     average = np.nan_to_num(confidence.average, nan=0.5).reshape(confidence.num_points, -1)
     scale = np.sqrt(np.maximum(average * (1.0 - average), 1e-6))
     table = loadings.reshape(confidence.num_points, confidence.width, -1)
@@ -206,7 +228,9 @@ def episode_places(bags: Patterns, confidence: ConfidenceSet, loadings: Floats) 
     return np.asarray(np.linalg.solve(weight, pull[..., None])[..., 0])
 
 
-def clusters(places: Floats, counts: Floats, number: int, rng: np.random.Generator, rounds: int = 15) -> NDArray[np.int64]:
+def clusters(
+    places: Floats, counts: Floats, number: int, rng: np.random.Generator, rounds: int = 15
+) -> NDArray[np.int64]:
     """(P,) cluster of each place: k-means with spread-out random centres, each place weighing its count."""
     centres = places[rng.choice(len(places), 1, p=counts / counts.sum())]
     for _ in range(number - 1):

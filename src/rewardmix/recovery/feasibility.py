@@ -1,6 +1,6 @@
 """Whether magnitudes can exist at all: difference constraints on the doubled graph.
 
-Every row of the program says low <= l_i + l_j <= high. With two nodes a coordinate, i+ standing for l_i and i- for -l_i,
+Every row of the program says low <= l_i + l_j <= high. With two nodes a coordinate, i+ for l_i and i- for -l_i,
 
     l_i + l_j <= high    is    (i+) - (j-) <= high    and    (j+) - (i-) <= high
     l_i + l_j >= low     is    (i-) - (j+) <= -low    and    (j-) - (i+) <= -low
@@ -13,6 +13,7 @@ around it, the intervals of its pairs cannot all hold.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def _trace(rows: Rows, parent: NDArray[np.int64], node: int) -> Cycle:
     walk.append(node)
     keys = rows.first * size + rows.second
     pairs, length = [], 0.0
-    for head, tail in zip(walk[:-1], walk[1:], strict=True):
+    for head, tail in pairwise(walk):
         i, j = sorted((head % size, tail % size))
         upper = head < size
         pairs.append((i, j, upper))

@@ -9,13 +9,13 @@ import numpy as np
 from rewardmix._check import Floats
 from rewardmix.recovery import labels, likelihood
 from rewardmix.recovery.certificate import certify, coverage, sentence
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.intervals import interval, standard_errors
 from rewardmix.recovery.likelihood import Fit, Mixture
 from rewardmix.recovery.magnitudes import Magnitudes
 from rewardmix.recovery.patterns import Patterns
 from rewardmix.recovery.result import (
     SAME,
-    Evidence,
     Info,
     Question,
     Recovery,
@@ -39,6 +39,7 @@ def finished(
     source: str,
     gross: Any = (),
     undecided: int = 0,
+    decided: bool = True,
     program: Magnitudes | None = None,
     signs: Parity | None = None,
 ) -> Recovery:
@@ -50,18 +51,38 @@ def finished(
     errors, weight_errors = _errors(evidence, question, mixture, bags, source)
     errors[:, np.isnan(confidence.average.reshape(confidence.num_points, -1)[:, 0])] = np.inf
     model = assembled(confidence, mixture)
-    known = question.weights if question.num_contexts == 2 else None
     found = coverage(confidence)
     errors_shown = on_model(errors, confidence, model, 0.0)
     lower, upper = interval(model.rewards, errors_shown)
     equal = bool(np.ptp(mixture.weights) < 1e-9)
-    text = sentence(found, weights=source, equal=equal, undecided=undecided, related=_related(evidence, bags, chosen),
-                    contexts=question.num_contexts, size=confidence.num_points)
+    text = sentence(
+        found,
+        weights=source,
+        equal=equal,
+        undecided=undecided,
+        decided=decided,
+        related=_related(evidence, bags, chosen),
+        contexts=question.num_contexts,
+        size=confidence.num_points,
+    )
     info = Info(
-        method, chosen.loglik, _summaries(fits), _reproduced(fits), _reason(chosen), source,
-        certify(confidence, model, known, program, signs), found["never_visited"], found["never_together"],
-        found["groups"] if equal or undecided else (), found["two_sided"], _gross(evidence, gross),
-        errors_shown, lower, upper, weight_errors, text,
+        method,
+        chosen.loglik,
+        _summaries(fits),
+        _reproduced(fits),
+        _reason(chosen),
+        source,
+        certify(confidence, model, program, signs),
+        found["never_visited"],
+        found["never_together"],
+        found["groups"] if equal or undecided else (),
+        found["two_sided"],
+        _gross(evidence, gross),
+        errors_shown,
+        lower,
+        upper,
+        weight_errors,
+        text,
     )
     return Recovery(model, info)
 
@@ -77,26 +98,32 @@ def _related(evidence: Evidence, bags: Patterns | None, chosen: Fit) -> bool:
         return False
     alone = likelihood.statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik
     extra = chosen.mixture.laws[1:, ..., 1:].size
-    return 2.0 * (chosen.loglik - alone) > extra + 4.0 * np.sqrt(2.0 * extra)
+    return bool(2.0 * (chosen.loglik - alone) > extra + 4.0 * np.sqrt(2.0 * extra))
 
 
-def _errors(evidence: Evidence, question: Question, mixture: Mixture, bags: Patterns | None,
-            source: str) -> tuple[Floats, Floats]:
+def _errors(
+    evidence: Evidence, question: Question, mixture: Mixture, bags: Patterns | None, source: str
+) -> tuple[Floats, Floats]:
     if bags is None or not bags.counts.size:
         return np.full(mixture.laws.shape, np.inf), np.zeros(mixture.num_contexts)
     seen = likelihood.statistics(bags, mixture)
     free = source == "estimated"
     errors, weight_errors = standard_errors(bags, mixture, seen, bags.average, question.prior, free_weights=free)
     if evidence.bags is None:  # each visit is in many pairs: the tables know less than their counts say
-        samples = np.maximum(evidence.moments.samples, 1) if evidence.moments is not None else np.ones(mixture.laws.shape[1])
+        samples = (
+            np.maximum(evidence.moments.samples, 1) if evidence.moments is not None else np.ones(mixture.laws.shape[1])
+        )
         share = np.maximum(bags.occurrences.sum(axis=1) / samples, 1.0)
         errors = errors * np.sqrt(share)[None, :, None]
     return errors, weight_errors
 
 
 def _summaries(fits: list[Fit]) -> tuple[Start, ...]:
-    return tuple(Start(fit.start, fit.loglik, fit.objective, fit.iterations, fit.converged)
-                 for fit in fits if np.isfinite(fit.objective))
+    return tuple(
+        Start(fit.start, fit.loglik, fit.objective, fit.iterations, fit.converged)
+        for fit in fits
+        if np.isfinite(fit.objective)
+    )
 
 
 def _reproduced(fits: list[Fit]) -> int:

@@ -11,9 +11,9 @@ from rewardmix._check import Floats, as_count, as_floats, as_number, at, check_p
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.best import best
-from rewardmix.recovery.confidence import ConfidenceSet, confidence_set
-from rewardmix.recovery.patterns import merged, patterns
-from rewardmix.recovery.result import Evidence, Method, Question, Recovery
+from rewardmix.recovery.confidence import ConfidenceSet, Radius, hoeffding
+from rewardmix.recovery.evidence import evidence_of
+from rewardmix.recovery.result import Method, Question, Recovery
 
 
 def recover(
@@ -26,12 +26,13 @@ def recover(
     seed: int = 0,
     failure: float = 0.05,
     accuracy: float = 0.1,
+    radius: Radius = hoeffding,
 ) -> Recovery:
     """A model from what was seen.
 
     Args:
-        data: whole episodes say most (weights, orientation and more than two contexts need them); moments and confidence
-            sets are enough for the rest.
+        data: whole episodes say most (weights, orientation and more than two contexts need them); moments and
+            confidence sets are enough for the rest.
         num_contexts: M; ``choose_contexts`` finds it.
         weights: (M,) if known; "uniform" for equal ones; None to estimate them.
         prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood.
@@ -39,6 +40,7 @@ def recover(
         seed: of the random starts.
         failure: of the confidence set, if ``data`` is none.
         accuracy: of the confidence set, if ``data`` is none.
+        radius: of the confidence set, if ``data`` is none: ``hoeffding`` or ``normal(3.0)``.
     """
     contexts = as_count("num_contexts", num_contexts, least=2)
     if not callable(method):
@@ -46,19 +48,7 @@ def recover(
     if isinstance(prior, int | float) and prior != 0:
         as_number("prior", prior, above=0.0)
     question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
-    return method(evidence_of(data, failure=failure, accuracy=accuracy), question)
-
-
-def evidence_of(data: Any, *, failure: float = 0.05, accuracy: float = 0.1) -> Evidence:
-    """A confidence set and whatever finer there is."""
-    if isinstance(data, ConfidenceSet):
-        return Evidence(data)
-    if isinstance(data, Moments):
-        return Evidence(confidence_set(data, failure=failure, accuracy=accuracy), data)
-    if isinstance(data, Episodes):
-        moments = Moments.of(data)
-        return Evidence(confidence_set(moments, failure=failure, accuracy=accuracy), moments, merged(patterns(data)))
-    refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")
+    return method(evidence_of(data, failure=failure, accuracy=accuracy, radius=radius), question)
 
 
 def as_weights(weights: Any, num_contexts: int) -> Floats | None:

@@ -1,11 +1,12 @@
 """The order of contexts, which the data do not know and people need.
 
-At the state-action where expected rewards differ most between contexts, the context with the higher one comes first. Weights that
-were given keep their places: only contexts of equal given weight are ordered.
+At the state-action where expected rewards differ most between contexts, the context with the higher one comes first.
+Weights that were given keep their places: only contexts of equal given weight are ordered.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 
 from rewardmix._check import Floats
 from rewardmix.model import RewardMixingMDP
+
+MOST_TRIED = 6
+"""Up to so many contexts all orders are tried."""
 
 
 def canonical(weights: Floats, laws: Floats, reward_values: Floats, given: bool) -> NDArray[np.int64]:
@@ -41,17 +45,21 @@ def alignment(laws: Floats, reference: Floats) -> NDArray[np.int64]:
     """(M,) order of the contexts of ``laws`` that brings them nearest to ``reference`` (squared distance)."""
     contexts = laws.shape[0]
     distance = ((laws[:, None] - reference[None]) ** 2).reshape(contexts, contexts, -1).sum(axis=2)
-    if contexts <= 3:
+    if contexts <= MOST_TRIED:
         best = min(permutations(range(contexts)), key=lambda order: sum(distance[m, i] for i, m in enumerate(order)))
         return np.asarray(best, np.int64)
-    from scipy.optimize import linear_sum_assignment
-
-    return np.asarray(linear_sum_assignment(distance.T)[1], np.int64)
+    order = np.arange(contexts)
+    while True:  # swap pairs as long as that helps, which for few contexts in well-parted places is the optimum
+        here = distance[order, np.arange(contexts)]
+        swapped = distance[order][:, np.arange(contexts)]
+        gain = here[:, None] + here[None, :] - swapped - swapped.T
+        i, j = np.unravel_index(int(np.argmax(gain)), gain.shape)
+        if gain[i, j] <= 1e-12:
+            return order.astype(np.int64)
+        order[[i, j]] = order[[j, i]]
 
 
 def aligned(model: RewardMixingMDP, reference: RewardMixingMDP) -> RewardMixingMDP:
     """The model with its contexts in the order that is nearest to those of another."""
-    from dataclasses import replace
-
     order = alignment(model.laws, reference.laws)
     return replace(model, weights=model.weights[order], rewards=model.rewards[order])

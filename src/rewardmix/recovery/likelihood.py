@@ -30,6 +30,9 @@ FLOOR = 1e-12
 LOG_RESCALED = 230.25850929940458
 """log(1e100), what rescaling a product takes off."""
 
+LEAST_GAIN = 1e-7
+"""Three E-steps that gain less than this have converged, however few the bags."""
+
 LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
 
@@ -64,8 +67,12 @@ class Statistics:
     bags: float
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(self.weights + other.weights, self.outcomes + other.outcomes,
-                          self.loglik + other.loglik, self.bags + other.bags)
+        return Statistics(
+            self.weights + other.weights,
+            self.outcomes + other.outcomes,
+            self.loglik + other.loglik,
+            self.bags + other.bags,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +163,7 @@ def climb(
             ahead = two
             seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
             steps += 1
-        converged = value_ahead - value <= tolerance * max(seen.bags, 1.0)
+        converged = value_ahead - value <= max(tolerance * seen.bags, LEAST_GAIN)
         if value_ahead >= value:
             here, seen, value = ahead, seen_ahead, value_ahead
     return Fit(here, seen.loglik, value, steps, converged, name)
@@ -178,7 +185,7 @@ def _extrapolate(zero: Mixture, one: Mixture, two: Mixture) -> Mixture:
     point = np.concatenate([zero.weights, zero.laws.ravel()]) - 2 * length * step + length**2 * bend
     least = 0.05 * np.concatenate([two.weights, two.laws.ravel()])
     point = np.maximum(point, least)
-    weights, laws = point[: zero.weights.size], point[zero.weights.size:].reshape(zero.laws.shape)
+    weights, laws = point[: zero.weights.size], point[zero.weights.size :].reshape(zero.laws.shape)
     return Mixture(weights / weights.sum(), laws / laws.sum(axis=2, keepdims=True))
 
 

@@ -5,36 +5,27 @@
                 l_i + l_j >= log min(|lower_ij|, |upper_ij|)        where the interval excludes 0
                 10 log epsilon_0 <= l_i <= log(cap_i + radius_i + epsilon_0^2)
 
-cap_i = min(average_i, 1 - average_i) at weights 1/2 (the paper); for other weights w the larger of the two one-sided caps
-that 0 <= p_1, p_2 <= 1 leave, since the sign is not yet known.
+cap_i = min(average_i, 1 - average_i) at weights 1/2 (the paper); for other weights w the larger of the two one-sided
+caps that 0 <= p_1, p_2 <= 1 leave, since the sign is not yet known.
 
-Half a million rows but a thousand unknowns: rows are added as they are violated, the worst at each coordinate, and the
-dual simplex goes on from where it stood. This is the only file that knows the solver (HiGHS).
-If no magnitudes exist, ``kappa`` is the factor by which all radii would have to grow; up to ``MILD`` the program is solved
-with radii grown that much, above it the rows may be broken at a price, and those that are broken are named.
+If no magnitudes exist, ``kappa`` is the factor by which all radii would have to grow; up to ``MILD`` the program is
+solved with radii grown that much, above it the rows may be broken at a price, and those that are broken are named.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rewardmix._check import Floats
-from rewardmix._kernels import kernel
 from rewardmix.recovery import feasibility
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.feasibility import Cycle, Rows
+from rewardmix.recovery.solver import minimise
 
 MILD = 1.5
 """Above this growth of the radii the elastic program says more than grown intervals."""
-
-VIOLATION = 1e-7
-"""Rows broken by less than this are satisfied."""
-
-PRICE = 1e3
-"""Cost of one unit of broken row in the elastic program, against 1 for a unit of log-magnitude."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +93,11 @@ def caps(confidence: ConfidenceSet, weights: Floats | None) -> Floats:
     average = np.where(np.isfinite(confidence.average), confidence.average, 0.5)
     radius = np.where(np.isfinite(confidence.average), confidence.average_radius, 0.5)
     plus, minus = one_sided_caps(average, weights)
-    return np.minimum(np.maximum(plus, minus) + radius, 0.5) + confidence.tolerance**2
+    return np.asarray(np.minimum(np.maximum(plus, minus) + radius, 0.5) + confidence.tolerance**2)
 
 
 def one_sided_caps(average: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
-    """Largest spread of each sign: p_1 = average + sqrt(w_2/w_1) spread and p_2 = average - sqrt(w_1/w_2) spread in [0, 1]."""
+    """(plus, minus): largest spread of each sign for which p_1 and p_2 are probabilities."""
     ratio = 1.0 if weights is None else float(np.sqrt(weights[1] / weights[0]))
     return (np.minimum((1.0 - average) / ratio, average * ratio), np.minimum(average / ratio, (1.0 - average) * ratio))
 
@@ -127,6 +118,7 @@ def growth(confidence: ConfidenceSet, weights: Floats | None, cycle: Cycle | Non
 
 def _resolving(confidence: ConfidenceSet, weights: Floats | None, cycle: Cycle, kappa: float) -> float:
     """The least factor above ``kappa`` at which this one cycle is no contradiction, by bisection."""
+
     def length(factor: float) -> float:
         rows = program_of(confidence.grown(factor), weights)
         size = rows.floor.size
@@ -157,84 +149,17 @@ def _resolving(confidence: ConfidenceSet, weights: Floats | None, cycle: Cycle, 
 
 def restricted(confidence: ConfidenceSet, points: list[int]) -> ConfidenceSet:
     """The intervals among some coordinates only, renumbered."""
-    from dataclasses import replace
-
     place = np.full(confidence.average.size, -1)
     place[points] = np.arange(len(points))
     kept = (place[confidence.first] >= 0) & (place[confidence.second] >= 0)
     return replace(
-        confidence, average=confidence.average[points], average_radius=confidence.average_radius[points],
-        first=place[confidence.first[kept]], second=place[confidence.second[kept]], centre=confidence.centre[kept],
-        radius=confidence.radius[kept], deviation=confidence.deviation[kept], counts=confidence.counts[kept],
+        confidence,
+        average=confidence.average[points],
+        average_radius=confidence.average_radius[points],
+        first=place[confidence.first[kept]],
+        second=place[confidence.second[kept]],
+        centre=confidence.centre[kept],
+        radius=confidence.radius[kept],
+        deviation=confidence.deviation[kept],
+        counts=confidence.counts[kept],
     )
-
-
-def minimise(rows: Rows, *, elastic: bool) -> tuple[Floats, tuple[tuple[int, int], ...], int, int]:
-    """(l, broken pairs, rounds, rows used): row generation around a warm dual simplex."""
-    import highspy
-
-    size = rows.floor.size
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    floor = np.minimum(rows.floor, rows.cap)  # bounds that contradict each other give way in the elastic program
-    solver.addVars(size, floor, rows.cap)
-    solver.changeColsCost(size, np.arange(size, dtype=np.int32), np.ones(size))
-    point = floor
-    used = np.zeros(rows.first.size, bool)
-    rounds = 0
-    while True:
-        chosen = _worst(rows, point, used)
-        if chosen.size == 0:
-            break
-        rounds += 1
-        used[chosen] = True
-        _add(solver, rows, chosen, elastic=elastic)
-        solver.run()
-        if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            raise ArithmeticError(f"the linear program ended with {solver.modelStatusToString(solver.getModelStatus())}")
-        point = np.asarray(solver.getSolution().col_value)[:size]
-    total = point[rows.first] + point[rows.second]
-    beyond = (total > rows.high + 1e-6) | (total < rows.low - 1e-6)
-    broken = tuple((int(rows.first[k]), int(rows.second[k])) for k in np.flatnonzero(beyond))
-    return point, broken, rounds, int(used.sum())
-
-
-def _worst(rows: Rows, point: Floats, used: Any) -> Any:
-    """For each coordinate the unused row at it that is violated most."""
-    best = np.full(point.size, -1, np.int64)
-    _worst_rows(rows.first, rows.second, rows.low, rows.high, point, used, best, np.full(point.size, VIOLATION))
-    return np.unique(best[best >= 0])
-
-
-def _add(solver: Any, rows: Rows, chosen: Any, *, elastic: bool) -> None:
-    count = chosen.size
-    if not elastic:
-        index = np.stack([rows.first[chosen], rows.second[chosen]], axis=1).astype(np.int32).ravel()
-        solver.addRows(count, rows.low[chosen], rows.high[chosen], 2 * count, np.arange(0, 2 * count, 2, dtype=np.int32),
-                       index, np.ones(2 * count))
-        return
-    begin = solver.getNumCol()
-    solver.addVars(2 * count, np.zeros(2 * count), np.full(2 * count, np.inf))
-    extra = np.arange(begin, begin + 2 * count, dtype=np.int32)
-    solver.changeColsCost(2 * count, extra, np.full(2 * count, PRICE))
-    index = np.stack([rows.first[chosen], rows.second[chosen], extra[:count], extra[count:]], axis=1)
-    values = np.tile([1.0, 1.0, 1.0, -1.0], count)
-    solver.addRows(count, rows.low[chosen], rows.high[chosen], 4 * count, np.arange(0, 4 * count, 4, dtype=np.int32),
-                   index.astype(np.int32).ravel(), values)
-
-
-@kernel
-def _worst_rows(first: Any, second: Any, low: Any, high: Any, point: Any, used: Any, best: Any, worst: Any) -> None:
-    for row in range(first.size):
-        if used[row]:
-            continue
-        i, j = first[row], second[row]
-        total = point[i] + point[j]
-        over = max(total - high[row], low[row] - total)
-        if over > worst[i]:
-            worst[i] = over
-            best[i] = row
-        if over > worst[j]:
-            worst[j] = over
-            best[j] = row

@@ -1,8 +1,8 @@
 """``paper`` and ``spectral``: recovery as the paper has it.
 
-Algorithm 3: magnitudes by the linear program, signs by parities, clip, p_1 = average + spread, p_2 = average - spread. Nothing is
-refined. Weights that are known and not 1/2 move the caps and the last line (appendix on mixing weights), and groups of signs
-are then oriented by triples if whole episodes were kept.
+Algorithm 3: magnitudes by the linear program, signs by parities, clip, p_1 = average + spread, p_2 = average - spread.
+Nothing is refined. Weights that are known and not 1/2 move the caps and the last line (appendix on mixing weights),
+and groups of signs are then oriented by triples if whole episodes were kept.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from rewardmix._check import Floats, refuse
 from rewardmix.recovery import starts
 from rewardmix.recovery.certificate import groups_of_points, parities
+from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture
 from rewardmix.recovery.magnitudes import magnitudes
-from rewardmix.recovery.result import Evidence, Question, Recovery
+from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import orientation
 
 FILLS = 200
@@ -29,12 +31,22 @@ def paper(evidence: Evidence, question: Question) -> Recovery:
     confidence = evidence.confidence
     program = magnitudes(confidence, question.weights)
     signs = parities(confidence)
-    spread = starts.spread_laws(signs.signs * np.exp(program.log), confidence.num_points)
+    spread = closed(np.asarray(signs.signs * np.exp(program.log)), confidence)
     groups = groups_of_points(signs.groups, confidence.width)
     spread, undecided = _oriented(evidence, question, spread, groups)
     mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
-    return finished("paper", evidence, question, [_as_fit(mixture, "program")], bags=None, source=_source(question),
-                    program=program, signs=signs, undecided=undecided)
+    return finished(
+        "paper",
+        evidence,
+        question,
+        [_as_fit(mixture, "program")],
+        bags=None,
+        source=_source(question),
+        program=program,
+        signs=signs,
+        undecided=undecided,
+        decided=bool(confidence.excludes_zero.any()),
+    )
 
 
 def spectral(evidence: Evidence, question: Question) -> Recovery:
@@ -48,8 +60,31 @@ def spectral(evidence: Evidence, question: Question) -> Recovery:
     spread = starts.spread_laws(_leading(matrix), confidence.num_points)
     spread, undecided = _oriented(evidence, question, spread, np.zeros(confidence.num_points, np.int64))
     mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
-    return finished("spectral", evidence, question, [_as_fit(mixture, "eigenvector")], bags=None,
-                    source=_source(question), undecided=undecided)
+    return finished(
+        "spectral",
+        evidence,
+        question,
+        [_as_fit(mixture, "eigenvector")],
+        bags=None,
+        source=_source(question),
+        undecided=undecided,
+    )
+
+
+def closed(spread: Floats, confidence: ConfidenceSet) -> Floats:
+    """(X, Z) spread that sums to zero over the values of each x.
+
+    The program leaves magnitudes as small as their intervals allow, so what is missing for a zero sum is put on the
+    other side: on the values of the opposite sign (or of no known sign), in proportion to their averages.
+    """
+    if confidence.width == 1:
+        return starts.spread_laws(spread, confidence.num_points)
+    table = spread.reshape(confidence.num_points, -1)
+    excess = table.sum(axis=1, keepdims=True)
+    small = np.abs(table) <= confidence.tolerance**2
+    share = np.where((table * excess < 0) | small, confidence.average_laws + 1e-12, 0.0)
+    share = np.where(share.sum(axis=1, keepdims=True) > 0, share, 1.0)
+    return np.asarray(table - excess * share / share.sum(axis=1, keepdims=True))
 
 
 def _two_only(name: str, question: Question) -> None:
@@ -69,9 +104,7 @@ def _as_fit(mixture: Mixture, name: str) -> Fit:
     return Fit(mixture, float("nan"), float("nan"), 0, True, name)
 
 
-def _oriented(
-    evidence: Evidence, question: Question, spread: Floats, groups: NDArray[np.int64]
-) -> tuple[Floats, int]:
+def _oriented(evidence: Evidence, question: Question, spread: Floats, groups: NDArray[np.int64]) -> tuple[Floats, int]:
     """Groups turned so that their slope has the sign that the weights give it, and how many stay undecided."""
     weights = _weights(question)
     wanted = float(np.sign(weights[1] - weights[0])) if abs(weights[1] - weights[0]) > 1e-9 else 0.0

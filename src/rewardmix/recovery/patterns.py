@@ -46,6 +46,11 @@ class Patterns:
         """Number of bags, each counted as often as it was seen."""
         return float(self.counts.sum())
 
+    @property
+    def has_triples(self) -> bool:
+        """Whether any bag has three rewards: with fewer, weights cannot be told."""
+        return bool((np.diff(self.offsets) >= 3).any())
+
     @cached_property
     def occurrences(self) -> Floats:
         """(X, Z): how often x paid value z."""
@@ -65,8 +70,13 @@ class Patterns:
         """The same bags with other counts: a bootstrap resample, a held-out share."""
         kept = counts > 0
         lengths = np.diff(self.offsets)
-        return Patterns(self.symbols[np.repeat(kept, lengths)], _offsets(lengths[kept]),
-                        np.ascontiguousarray(counts[kept], dtype=np.float64), self.num_points, self.num_values)
+        return Patterns(
+            self.symbols[np.repeat(kept, lengths)],
+            _offsets(lengths[kept]),
+            np.ascontiguousarray(counts[kept], dtype=np.float64),
+            self.num_points,
+            self.num_values,
+        )
 
 
 def patterns(episodes: Episodes) -> Patterns:
@@ -89,10 +99,15 @@ def merged(bags: Patterns) -> Patterns:
     order = np.argsort(hashes, kind="stable")
     leader = np.empty(lengths.size, np.int64)
     found = _group_bags(symbols, bags.offsets, hashes, order, leader)
-    counts = np.bincount(leader, weights=bags.counts, minlength=found)
+    counts: Floats = np.bincount(leader, weights=bags.counts, minlength=found).astype(np.float64)
     chosen = order[np.unique(leader[order], return_index=True)[1]]
-    return Patterns(symbols[_spans(bags.offsets[chosen], lengths[chosen])], _offsets(lengths[chosen]), counts,
-                    bags.num_points, bags.num_values)
+    return Patterns(
+        symbols[_spans(bags.offsets[chosen], lengths[chosen])],
+        _offsets(lengths[chosen]),
+        counts,
+        bags.num_points,
+        bags.num_values,
+    )
 
 
 def pair_patterns(pair_keys: NDArray[np.int64], pair_tables: Any, num_points: int) -> Patterns:
@@ -101,8 +116,13 @@ def pair_patterns(pair_keys: NDArray[np.int64], pair_tables: Any, num_points: in
     pair, z, y = np.nonzero(pair_tables)
     first, second = np.divmod(np.asarray(pair_keys)[pair], num_points)
     symbols = np.stack([first * num_values + z, second * num_values + y], axis=1).astype(np.int32)
-    return Patterns(symbols.ravel(), _offsets(np.full(pair.size, 2)),
-                    np.asarray(pair_tables)[pair, z, y].astype(np.float64), num_points, num_values)
+    return Patterns(
+        symbols.ravel(),
+        _offsets(np.full(pair.size, 2)),
+        np.asarray(pair_tables)[pair, z, y].astype(np.float64),
+        num_points,
+        num_values,
+    )
 
 
 def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
@@ -112,11 +132,13 @@ def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
 def _spans(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     """All indices starts[i] .. starts[i] + lengths[i] - 1, one span after the other."""
     behind = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) + np.repeat(starts - behind, lengths)
+    return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - behind, lengths))
 
 
 @kernel
-def _symbols(states: Any, actions: Any, outcomes: Any, offsets: Any, num_actions: Any, num_values: Any, out: Any) -> None:
+def _symbols(
+    states: Any, actions: Any, outcomes: Any, offsets: Any, num_actions: Any, num_values: Any, out: Any
+) -> None:
     for bag in range(offsets.size - 1):
         for t in range(offsets[bag + 1] - offsets[bag]):
             x = states[bag, t] * num_actions + actions[bag, t]  # state_action, which a kernel cannot call

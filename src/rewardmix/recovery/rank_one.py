@@ -2,9 +2,9 @@
 
     minimise  sum over pairs of  huber((covariance_ij - spread_i spread_j) / deviation_ij)
 
-by cyclic coordinate steps with weights renewed each sweep; signs and start from ``signs.spectral_signs``. Each connected
-component of the pair graph is fitted by itself in effect (no pair joins two); its overall sign is left open, and where
-it is two-sided so is the balance of magnitudes between the sides, which is then set equal.
+by cyclic coordinate steps with weights renewed each sweep; signs and start from ``signs.spectral_signs``. Each
+connected component of the pair graph is in effect fitted by itself (no pair joins two); its overall sign is left open,
+and where it is two-sided so is the balance of magnitudes between the sides, which is then set equal.
 """
 
 from __future__ import annotations
@@ -56,13 +56,21 @@ def rank_one(confidence: ConfidenceSet, rng: np.random.Generator) -> RankOne:
     scores = confidence.centre / deviation
     signs = spectral_signs(first, second, scores, size, rng)
     spread = signs * _start(first, second, confidence.centre * signs[first] * signs[second], deviation, size)
-    limit = np.sqrt(np.nan_to_num(confidence.average * (1 - confidence.average), nan=0.25)) + 1e-6
+    limit = np.sqrt(np.nan_to_num(confidence.average * (1 - confidence.average), nan=0.25))
     sweeps = _sweep(*_adjacency(first, second, size), confidence.centre, 1.0 / deviation**2, limit, spread, SWEEPS)
+    alone = np.ones(size, bool)
+    alone[first] = alone[second] = False
+    spread[alone] = 0.0  # nothing is known: no difference is the neutral guess
     off = np.abs(confidence.centre - spread[first] * spread[second]) / deviation
     sided = two_sided(first, second, size)
     component = components(first, second, size)
-    return RankOne(_balanced(spread, component, sided, confidence), component, sided,
-                   (off > GROSS) & (confidence.deviation > 0), int(sweeps))
+    return RankOne(
+        _balanced(spread, component, sided, confidence),
+        component,
+        sided,
+        (off > GROSS) & (confidence.deviation > 0),
+        int(sweeps),
+    )
 
 
 def _smallest(deviation: Floats) -> float:
@@ -75,12 +83,12 @@ def _start(first: Any, second: Any, aligned: Floats, deviation: Floats, size: in
     weight = 1.0 / deviation**2
     clipped = np.clip(aligned, -0.25, 0.25) * weight
     rows, total = np.zeros(size), np.zeros(size)
-    for i, j in ((first, second), (second, first)):
+    for i in (first, second):
         np.add.at(rows, i, clipped)
         np.add.at(total, i, weight)
     mean = rows / np.maximum(total, 1e-300)
     overall = max(float((rows.sum()) / max(total.sum(), 1e-300)), 1e-6)
-    return np.clip(mean / np.sqrt(overall), 0.02, 0.5)
+    return np.asarray(np.clip(mean / np.sqrt(overall), 0.02, 0.5))
 
 
 def _balanced(spread: Floats, component: NDArray[np.int64], sided: Any, confidence: ConfidenceSet) -> Floats:
@@ -115,7 +123,7 @@ def _side_of(first: Any, second: Any) -> dict[int, int]:
 
 
 def _adjacency(first: Any, second: Any, size: int) -> tuple[Any, Any, Any]:
-    """(offsets, neighbours, pairs): for each coordinate its neighbours and the number of the pair, itself included once."""
+    """(offsets, neighbours, pairs): the neighbours of each coordinate and the number of each pair, itself once."""
     other = first != second
     number = np.arange(first.size)
     owner = np.concatenate([first, second[other]])
@@ -125,7 +133,9 @@ def _adjacency(first: Any, second: Any, size: int) -> tuple[Any, Any, Any]:
 
 
 @kernel
-def _sweep(offsets: Any, neighbour: Any, pair: Any, centre: Any, weight: Any, limit: Any, spread: Any, sweeps: Any) -> Any:
+def _sweep(
+    offsets: Any, neighbour: Any, pair: Any, centre: Any, weight: Any, limit: Any, spread: Any, sweeps: Any
+) -> Any:
     """Coordinate steps; a diagonal pair c_ii ~ spread_i^2 is linearised at the present spread_i."""
     size = spread.size
     for sweep in range(sweeps):

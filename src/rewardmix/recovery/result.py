@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +11,9 @@ from numpy.typing import NDArray
 from rewardmix._check import Floats
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery.confidence import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.feasibility import Cycle
 from rewardmix.recovery.likelihood import Mixture
-from rewardmix.recovery.patterns import Patterns
-
-if TYPE_CHECKING:
-    from rewardmix.moments import Moments
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What there is to recover from.
-
-    Attributes:
-        confidence: the confidence set.
-        moments: the counts behind it, if there are any.
-        bags: the rewards of whole episodes, if they were kept.
-    """
-
-    confidence: ConfidenceSet
-    moments: Moments | None = None
-    bags: Patterns | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +151,14 @@ def assembled(confidence: ConfidenceSet, mixture: Mixture) -> RewardMixingMDP:
     size = int(confidence.initial.size)
     dense = size * size * actions <= 1 << 22
     transition = rows.toarray().reshape(size, actions, size) if dense else rows
-    return RewardMixingMDP(transition, confidence.initial, mixture.weights / mixture.weights.sum(),
-                           laws[..., 1] if values.size == 2 else laws, confidence.horizon, values)
+    return RewardMixingMDP(
+        transition,
+        confidence.initial,
+        mixture.weights / mixture.weights.sum(),
+        laws[..., 1] if values.size == 2 else laws,
+        confidence.horizon,
+        values,
+    )
 
 
 def _with_end(values: Floats, laws: Floats) -> tuple[Floats, Floats]:

@@ -2,12 +2,12 @@
 
 sign_i sign_j = sign of the interval, for every pair whose interval excludes 0. These are parities (the XOR case of the
 paper's 2-SAT): a union-find with parity gives the signs, the groups that are tied together (G_1..G_q of the appendix
-on mixing weights), and, when two paths disagree, the odd cycle that shows it. Pairs are taken strongest first, so that a conflict
-is blamed on the weakest pair of its cycle.
+on mixing weights), and, when two paths disagree, the odd cycle that shows it. Pairs are taken strongest first, so that
+a conflict is blamed on the weakest pair of its cycle.
 
-One wrong interval makes the parities unsatisfiable, so estimates use all pairs at once: the leading eigenvector of the clipped
-z-scores, then flips of single coordinates and of whole branches of the strongest spanning tree while they improve
-the agreement sum_ij z_ij sign_i sign_j.
+One wrong interval makes the parities unsatisfiable, so estimates use all pairs at once: the leading eigenvector of the
+clipped z-scores, then flips of single coordinates and of whole branches of the strongest spanning tree while they
+improve the agreement sum_ij z_ij sign_i sign_j.
 """
 
 from __future__ import annotations
@@ -68,7 +68,14 @@ def parity(first: Any, second: Any, positive: Any, strength: Any, size: int) -> 
 def components(first: Any, second: Any, size: int) -> NDArray[np.int64]:
     """(N,) number of the connected component of each coordinate, in order of first appearance."""
     root, flip = np.arange(size), np.zeros(size, np.int64)
-    _join(np.asarray(first), np.asarray(second), np.zeros(len(first), np.int64), root, flip, np.zeros(len(first), np.int64))
+    _join(
+        np.asarray(first),
+        np.asarray(second),
+        np.zeros(len(first), np.int64),
+        root,
+        flip,
+        np.zeros(len(first), np.int64),
+    )
     return _numbered(root)[0]
 
 

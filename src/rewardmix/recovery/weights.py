@@ -58,12 +58,13 @@ def orientation(bags: Patterns, average: Floats, spread: Floats, groups: NDArray
         groups: (X,) number of the group of each x.
     """
     score, size = _scores(average, spread)
-    sums = np.zeros((int(groups.max(initial=-1)) + 1, 5))
+    sums = np.zeros((int(groups.max(initial=-1)) + 1, 6))
     _third_order(bags.symbols, bags.offsets, bags.counts, score, size, groups, bags.num_values, sums)
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = sums[:, 0] / sums[:, 1]
         squares = sums[:, 2] - 2 * slope * sums[:, 3] + slope**2 * sums[:, 4]
-        return Orientation(slope, np.sqrt(np.maximum(squares, 0.0)) / np.abs(sums[:, 1]))
+        small_sample = np.sqrt(sums[:, 5] / np.maximum(sums[:, 5] - 1.0, 0.0))  # infinite for a single episode
+        return Orientation(slope, small_sample * np.sqrt(np.maximum(squares, 1e-300)) / np.abs(sums[:, 1]))
 
 
 def weight_of(slope: float) -> float:
@@ -72,11 +73,11 @@ def weight_of(slope: float) -> float:
 
 
 def closed_form(bags: Patterns, average: Floats, spread: Floats) -> tuple[Floats, float, float]:
-    """((w, 1 - w), slope, standard error of the slope) from all triples pooled; (1/2, 1/2) without any."""
+    """((w, 1 - w), slope, standard error of the slope) from all triples pooled; (1/2, 1/2) if they do not decide."""
     pooled = orientation(bags, average, spread, np.zeros(average.shape[0], np.int64))
     slope, error = float(pooled.slope[0]), float(pooled.error[0])
-    if not np.isfinite(slope):
-        return np.array([0.5, 0.5]), float("nan"), float("inf")
+    if not pooled.decided[0]:  # no triples, or too few to tell the slope from 0
+        return np.array([0.5, 0.5]), slope, error
     w = min(max(weight_of(slope), LEAST), 1.0 - LEAST)
     return np.array([w, 1.0 - w]), slope, error
 
@@ -92,7 +93,7 @@ def _scores(average: Floats, spread: Floats) -> tuple[Floats, Floats]:
 def _third_order(
     symbols: Any, offsets: Any, counts: Any, score: Any, size: Any, groups: Any, num_values: Any, sums: Any
 ) -> None:
-    """For each group: sums over bags of e3(a), e3(b), e3(a)^2, e3(a) e3(b), e3(b)^2."""
+    """For each group: sums over bags of e3(a), e3(b), e3(a)^2, e3(a) e3(b), e3(b)^2, and 1."""
     for bag in range(counts.size):
         low, high = offsets[bag], offsets[bag + 1]
         for i in range(low, high):
@@ -102,10 +103,12 @@ def _third_order(
                 done = done or groups[symbols[j] // num_values] == group
             if done:
                 continue
+            steps = 0
             a1 = a2 = a3 = b1 = b2 = b3 = 0.0
             for j in range(i, high):
                 x = symbols[j] // num_values
                 if groups[x] == group:
+                    steps += 1
                     a, b = score[symbols[j]], size[x]
                     a1 += a
                     a2 += a * a
@@ -113,6 +116,8 @@ def _third_order(
                     b1 += b
                     b2 += b * b
                     b3 += b * b * b
+            if steps < 3:  # no triple; rounding would leave something that is not 0
+                continue
             left = (a1 * a1 * a1 - 3.0 * a1 * a2 + 2.0 * a3) / 6.0
             right = (b1 * b1 * b1 - 3.0 * b1 * b2 + 2.0 * b3) / 6.0
             sums[group, 0] += counts[bag] * left
@@ -120,3 +125,4 @@ def _third_order(
             sums[group, 2] += counts[bag] * left * left
             sums[group, 3] += counts[bag] * left * right
             sums[group, 4] += counts[bag] * right * right
+            sums[group, 5] += counts[bag]

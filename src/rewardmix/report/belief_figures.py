@@ -57,15 +57,16 @@ def value_curve(beliefs: Mapping[str, Any], world: Summary, colours: Mapping[int
         name = world["action_names"][int(action)]
         if width > 30:
             middle = (along(start) + along(end)) / 2
-            shapes.append(text(middle, top - 7, shortened(name, max(3, int(width / 5.2))), "tick", "middle"))
+            shapes.append(text(middle, top - 7, shortened(name, max(3, int(width / 6.2))), "tick", "middle"))
     for value in ticks(low, high, 4):
-        shapes += [line(left, up(value), right, up(value), "rule"), text(left - 6, up(value) + 3.5, f"{value:g}", "tick", "end")]
+        shapes.append(line(left, up(value), right, up(value), "rule"))
+        shapes.append(text(left - 6, up(value) + 3.5, f"{value:g}", "tick", "end"))
     shapes.append(path([(along(b), up(v)) for b, v in zip(curve["belief"], curve["value"], strict=True)], "curve"))
     shapes += _belief_axis(along, top, bottom, world)
-    told = ", ".join(
-        f"{world['action_names'][int(action)]} from {share(start)} to {share(end)}" for start, end, action in curve["runs"]
-    )
-    return drawing(bottom + 36, "Value and action over the belief", f"By belief in {world['context_names'][0]}: {told}", shapes)
+    names = world["action_names"]
+    told = ", ".join(f"{names[int(action)]} from {share(low)} to {share(high)}" for low, high, action in curve["runs"])
+    told = f"By belief in {world['context_names'][0]}: {told}"
+    return drawing(bottom + 36, "Value and action over the belief", told, shapes)
 
 
 def action_map(part: Mapping[str, Any], world: Summary, colours: Mapping[int, str]) -> Markup:
@@ -102,10 +103,11 @@ def rays(beliefs: Mapping[str, Any], world: Summary, colours: Mapping[int, str])
     for i, ray in enumerate(beliefs["rays"]):
         top = 20 + i * step
         up = scale(low - margin, high + margin, top + step - 26, top)
-        shapes.append(text(left, top - 6, f"towards {world['context_names'][ray['context']]}", f"tick strong k{i % COLOURS} ink"))
+        towards = f"towards {world['context_names'][ray['context']]}"
+        shapes.append(text(left, top - 6, towards, f"tick strong k{i % COLOURS} ink"))
         for start, end, action in ray["runs"]:
-            shapes.append(box(along(start), top, along(end) - along(start), step - 26, f"band {colours[int(action)]}",
-                              world["action_names"][int(action)]))  # fmt: skip
+            name, width = world["action_names"][int(action)], along(end) - along(start)
+            shapes.append(box(along(start), top, width, step - 26, f"band {colours[int(action)]}", name))
         for value in (low, high):
             shapes.append(text(left - 5, up(value) + 3.5, f"{value:.1f}", "tick", "end"))
         shapes.append(path([(along(b), up(v)) for b, v in zip(beliefs["belief"], ray["value"], strict=True)], "curve"))

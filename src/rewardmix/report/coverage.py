@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
-from rewardmix.model import RewardMixingMDP
+from rewardmix.exploration.coverage import possible_pairs, second_steps
 from rewardmix.moments import Moments
 
 MOST_ROWS = 40
@@ -21,16 +19,19 @@ IMPOSSIBLE = -1
 """Written in place of a count."""
 
 
-def pair_coverage(model: RewardMixingMDP, moments: Moments) -> dict[str, Any] | None:
+def pair_coverage(moments: Moments) -> dict[str, Any] | None:
     """The lower triangle of pair counts, in blocks of ``block`` state-actions if there are many.
 
-    A block shows its least-seen pair that can happen, so that a gap is never hidden by its neighbours.
+    What can happen is judged by the moves that were seen. A block shows its least-seen pair that can happen, so that a
+    gap is never hidden by its neighbours.
     """
     size = moments.num_state_actions
     if size > LARGEST:
         return None
     counts = moments.pair_counts()
-    possible = possible_pairs(model)[:size, :size] | (counts > 0)
+    rows = csr_array(moments.moves[:, : moments.num_states])
+    when = second_steps(rows, moments.starts > 0, moments.num_actions, moments.horizon)
+    possible = possible_pairs(when, np.arange(size), moments.num_actions, moments.horizon).T | (counts > 0)
     lower = np.tril(np.ones((size, size), bool))
     block = -(-size // MOST_ROWS)
     edges = np.arange(0, size, block)
@@ -46,20 +47,3 @@ def pair_coverage(model: RewardMixingMDP, moments: Moments) -> dict[str, Any] | 
         "block": block,
         "cells": [cells[i, : i + 1].tolist() for i in range(edges.size)],
     }
-
-
-def possible_pairs(model: RewardMixingMDP) -> NDArray[np.bool_]:
-    """(X, X): whether some episode can visit x and y at two steps, by the moves that the model allows."""
-    rows = csr_array(model.transition_rows)
-    states, actions = model.num_states, model.num_actions
-    moves = csr_array((rows.data > 0, rows.indices, rows.indptr), shape=rows.shape)
-    owner = csr_array((np.ones(states * actions, bool), (np.repeat(np.arange(states), actions), np.arange(states * actions))))
-    steps = shortest_path(csr_array(owner @ moves, dtype=float), unweighted=True)
-    arrival = steps[model.initial > 0].min(axis=0)
-    onward = np.full((states * actions, states), np.inf)
-    for x in range(states * actions):
-        following = rows.indices[rows.indptr[x] : rows.indptr[x + 1]][rows.data[rows.indptr[x] : rows.indptr[x + 1]] > 0]
-        onward[x] = 1 + steps[following].min(axis=0, initial=np.inf)
-    in_time = np.repeat(arrival, actions)[:, None] + onward <= model.horizon - 1
-    ordered = np.repeat(in_time, actions, axis=1)
-    return np.asarray(ordered | ordered.T)

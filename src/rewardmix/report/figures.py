@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from rewardmix.report.svg import WIDTH, Shape, box, dot, drawing, line, path, scale, shortened, text, ticks
-from rewardmix.report.words import count, fine, number, share
+from rewardmix.report.words import count, fine, number
 
 COLOURS = 8
 """Colours for contexts, and tints for actions; more than that are told apart by their labels only."""
@@ -46,8 +46,8 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
     rows = sorted((row for row in rows if row.get("value") is not None), key=lambda row: -row["value"])
     if not rows:
         return None
-    ends = [row.get(key) if row.get(key) is not None else row["value"] for row in rows for key in ("lower", "upper")]
-    low, high = min(ends), max(ends)
+    ends = [row[key] for row in rows for key in ("lower", "value", "upper") if row.get(key) is not None]
+    low, high = float(min(ends)), float(max(ends))
     margin = 0.08 * (high - low) or 0.5
     left, right, step = 16.0, WIDTH - 50.0, 36.0
     along = scale(low - margin, high + margin, left, right)
@@ -85,7 +85,7 @@ def coverage(data: Mapping[str, Any], world: Summary) -> Markup:
     shapes += _pair_labels(len(cells), block, left, side, world, labelled)
     shapes += _coverage_key(cells, edges, side)
     height = 4 + side * len(cells) + 30
-    told = f"{data['seen']} pairs were seen, {data['never']} could be seen and never were, {data['impossible']} cannot be"
+    told = f"{data['seen']} pairs seen, {data['never']} that can meet but never did, {data['impossible']} that cannot"
     return drawing(height, "How often two state-actions were met in one episode", told, shapes)
 
 
@@ -132,10 +132,10 @@ def _pair_labels(rows: int, block: int, left: float, side: float, world: Summary
     for s, name in enumerate(world["state_names"] if labelled else ()):
         start = left + s * width
         shapes.append(line(start, below, start + width - 2, below, "axis"))
-        fitting = shortened(name, max(3, int(width / 5.4)))
+        fitting = shortened(name, max(3, int(width / 6.4)))
         shapes.append(text(start + width / 2 - 1, below + 13, fitting, "tick", "middle"))
     for i in range(rows if labelled else 0):
-        shapes.append(text(left - 6, 7.5 + (i + 0.5) * side, shortened(_action(world, i), 19), "tick", "end"))
+        shapes.append(text(left - 6, 7.5 + (i + 0.5) * side, shortened(_action(world, i), 17), "tick", "end"))
     every = max(1, math.ceil(13 / width))
     for s in range(0, 0 if labelled else world["states"], every):
         name = shortened(world["state_names"][s], 12)
@@ -149,8 +149,11 @@ def _coverage_key(cells: Sequence[Sequence[int]], edges: Sequence[int], side: fl
     if len(cells) * side <= 90:
         return []
     tops = [edge - 1 for edge in edges[1:]] + [max(values)]
-    entries = [(f"cell h{_level(low, edges)}", count(low) if low == high else f"{count(low)}–{count(high)}")
-               for low, high in zip(edges, tops, strict=True)][::-1]  # fmt: skip
+    names = [
+        count(low) if low == high else f"{count(low)}\N{EN DASH}{count(high)}"
+        for low, high in zip(edges, tops, strict=True)
+    ]
+    entries = [(f"cell h{_level(low, edges)}", name) for low, name in zip(edges, names, strict=True)][::-1]
     if any(seen == 0 for seen in values):
         entries.append(("cell never", "never seen"))
     if any(seen < 0 for seen in values):
@@ -179,7 +182,8 @@ def rewards(data: Mapping[str, Any], world: Summary) -> Markup | None:
     if not rows:
         return None
     left, right = 118.0, WIDTH - 12.0
-    along = scale(*data["range"], left, right)
+    low, high = data["range"]
+    along = scale(low, high, left, right)
     grouped = world["states"] > 1 and len(rows) >= 2 * len({row["state"] for row in rows})
     shapes: list[Shape] = []
     y, state = 6.0, None
@@ -191,25 +195,28 @@ def rewards(data: Mapping[str, Any], world: Summary) -> Markup | None:
             shapes.append(text(0, y + 4, shortened(names[0], 30), "tick strong"))
             y += 15
         single = grouped or world["states"] == 1
-        label = shortened(names[1], 19) if single else f"{shortened(names[0], 10)} · {shortened(names[1], 9)}"
+        label = shortened(names[1], 17) if single else f"{shortened(names[0], 9)} · {shortened(names[1], 8)}"
         y += 0 if single or shapes else 10
         shapes += _reward_row(row, world, along, left, right, y, label)
         y += 16
     bottom = y - 4
     back = []
-    for value in ticks(*data["range"], 5):
+    for value in ticks(low, high, 5):
         back += [line(along(value), 8, along(value), bottom, "rule")]
         back += [text(along(value), bottom + 13, f"{value:g}", "tick", "middle")]
     what = f"probability of {_larger(data)}" if data["kind"] == "probability" else "expected reward"
     shapes.append(text((left + right) / 2, bottom + 29, what, "label", "middle"))
-    return drawing(bottom + 36, "Recovered rewards in each context", "The table of this section has the numbers", back + shapes)
+    told = "The table of this section has the numbers"
+    return drawing(bottom + 36, "Recovered rewards in each context", told, back + shapes)
 
 
 def _larger(data: Mapping[str, Any]) -> str:
     return "a reward" if data["larger"] == 1.0 else f"reward {data['larger']:g}"
 
 
-def _reward_row(row: Mapping[str, Any], world: Summary, along: Any, left: float, right: float, y: float, name: str) -> list[Shape]:
+def _reward_row(
+    row: Mapping[str, Any], world: Summary, along: Any, left: float, right: float, y: float, name: str
+) -> list[Shape]:
     shapes = [text(left - 8, y + 3.5, name, "tick", "end"), line(left, y, right, y, "thread")]
     contexts = len(row["values"])
     for m, value in enumerate(row["values"]):
@@ -220,14 +227,10 @@ def _reward_row(row: Mapping[str, Any], world: Summary, along: Any, left: float,
             shapes.append(line(along(row["lower"][m]), height, along(row["upper"][m]), height, f"whisker {colour}"))
             hint += f" ({number(row['lower'][m])} to {number(row['upper'][m])})"
         if row["truth"]:
-            shapes.append(dot(along(row["truth"][m]), height, 5.2, f"ring {colour}", f"truth {number(row['truth'][m])}"))
+            real = row["truth"][m]
+            shapes.append(dot(along(real), height, 5.2, f"ring {colour}", f"truth {number(real)}"))
         shapes.append(dot(along(value), height, 2.8, f"fill {colour}", hint))
     return shapes
-
-
-def belief_bar(weights: Sequence[float], names: Sequence[str]) -> str:
-    """A belief in words, for those who do not see the bar."""
-    return ", ".join(f"{name} {share(part)}" for name, part in zip(names, weights, strict=True))
 
 
 def _rule(left: float, right: float, y: float, label: str) -> list[Shape]:

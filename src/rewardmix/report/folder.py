@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rewardmix import stored
 from rewardmix.io import save
 from rewardmix.learning import Learned
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import compare_plan
-from rewardmix.report.page import page
+from rewardmix.report.files import write_report, write_result
 from rewardmix.report.summary import summarise
 
 FILES = ("model.safetensors", "policy.safetensors", "moments.safetensors", "result.json", "report.html")
@@ -43,8 +41,8 @@ def write_folder(
     save(target / "policy.safetensors", learned.plan)
     save(target / "moments.safetensors", learned.exploration.moments)
     summary = summary_of(learned, title=title, truth=truth, command=command, settings=settings)
-    stored.replace(target / "result.json", json.dumps(summary, indent=1).encode())
-    stored.replace(target / "report.html", page(summary).encode())
+    write_result(target, summary)
+    write_report(target, summary)
     return summary
 
 
@@ -71,11 +69,19 @@ def summary_of(
         truth=None
         if standing is None
         else {"model": truth, "value": standing.value, "regret": standing.regret, "share": standing.share},
-        unanswered=[info.not_identified],
+        unanswered=questions_of(info.not_identified),
         command=command,
         seed=None if settings is None else settings.get("seed"),
         record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist()},
     )
+
+
+def questions_of(sentence: str) -> list[str]:
+    """What recovery could not identify, one sentence each; none where it says that everything is identified."""
+    start, listed = "Not identified: ", sentence.rstrip(".")
+    if not listed.startswith(start):
+        return []
+    return [f"{part[:1].upper()}{part[1:]}." for part in listed.removeprefix(start).split("; ")]
 
 
 def plain_certificate(learned: Learned) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from rewardmix.report.playable import as_json
 from rewardmix.report.summary import SCHEMA
 
 SETTINGS = {
-    "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a well-tested "
+    "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a "
     "rule of thumb, not a guarantee.",
     "theory": "Every constant is derived, so what is listed as shown holds with the stated probability.",
     "paper": "The paper's forms with one free constant: for studying the theory, not a guarantee.",
@@ -34,7 +34,7 @@ def page(summary: Mapping[str, Any]) -> str:
         refuse("summary", f"schema {summary.get('schema')!r}", f"{SCHEMA!r}, as written by rewardmix learn")
     script, style = _part("player.js") + "\n" + _part("session.js"), _part("page.css")
     values = summary["world"]["reward_values"]
-    return _template().render(
+    text: str = _template().render(
         summary=summary,
         style=Markup(style),
         script=Markup(script),
@@ -56,6 +56,7 @@ def page(summary: Mapping[str, Any]) -> str:
         share=words.share,
         count=words.count,
     )
+    return text
 
 
 @cache
@@ -163,33 +164,31 @@ def _setting(certificate: Mapping[str, Any]) -> str:
 
 
 def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The certificate's numbers, each with what it means."""
+    """The certificate's numbers, each with what it means; what is not known is left out."""
     certificate = summary["certificate"]
-    facts = [_fact("Planned value", words.between(*summary["planned"]),
-                   "in the recovered model, optimistic by nature; not a measurement")]  # fmt: skip
-    if certificate.get("uncertainty") is not None:
-        facts.append(_fact("Uncertainty V₀", words.fine(certificate["uncertainty"]), "when exploration stopped"))
-    covered = certificate.get("coverage") or summary["coverage"]
-    if covered:
-        facts.append(_fact("Pairs of state-actions", f"{words.count(covered.get('seen'))} seen",
-                           f"{words.count(covered.get('never'))} possible but never seen, "
-                           f"{words.count(covered.get('impossible'))} impossible"))  # fmt: skip
-    if certificate.get("kappa") is not None:
-        facts.append(_fact("Kappa", words.fine(certificate["kappa"]),
-                           "the factor on all radii at which magnitudes exist; about 1 or less is consistent"))  # fmt: skip
-    verdicts = [f"{AGREEMENT.get(name, name)} {_verdict(said)}" for name, said in (certificate.get("agreement") or {}).items()]
-    if verdicts:
-        facts.append(_fact("Agreement", "; ".join(verdicts), "of the program, the parities and the likelihood"))
-    bootstrap = certificate.get("bootstrap_regret") or {}
-    if bootstrap.get("mean") is not None:
-        facts.append(_fact("Bootstrap regret", words.fine(bootstrap["mean"]),
-                           f"upper estimate {words.fine(bootstrap.get('upper'))}; blind to what was never entered"))  # fmt: skip
-    played = certificate.get("validation") or {}
-    if played.get("value") is not None:
-        facts.append(_fact("Validation", words.fine(played["value"]),
-                           f"{words.fine(played.get('lower'))} to {words.fine(played.get('upper'))} "
-                           f"in {words.count(played.get('episodes'))} fresh episodes"))  # fmt: skip
-    return facts
+    covered = certificate.get("coverage") or summary["coverage"] or {}
+    bootstrap, played = certificate.get("bootstrap_regret") or {}, certificate.get("validation") or {}
+    said = certificate.get("agreement") or {}
+    agreement = "; ".join(f"{AGREEMENT.get(name, name)} {_verdict(verdict)}" for name, verdict in said.items())
+    meetings = (
+        f"{words.count(covered.get('never'))} can meet but never did, {words.count(covered.get('impossible'))} cannot"
+    )
+    limits = f"{words.fine(played.get('lower'))} to {words.fine(played.get('upper'))}"
+    rows = [
+        (True, "Planned value", words.between(*summary["planned"]),
+         "in the recovered model, optimistic by nature; not a measurement"),
+        (certificate.get("uncertainty"), "Uncertainty V\N{SUBSCRIPT ZERO}", words.fine(certificate.get("uncertainty")),
+         "when exploration stopped"),
+        (covered.get("seen"), "Pairs of state-actions", f"{words.count(covered.get('seen'))} seen", meetings),
+        (certificate.get("kappa"), "Kappa", words.fine(certificate.get("kappa")),
+         "the factor on all radii at which magnitudes exist; about 1 or less is consistent"),
+        (agreement or None, "Agreement", agreement, "with the recovered model"),
+        (bootstrap.get("mean"), "Bootstrap regret", words.fine(bootstrap.get("mean")),
+         f"upper estimate {words.fine(bootstrap.get('upper'))}; blind to what was never entered"),
+        (played.get("value"), "Validation", words.fine(played.get("value")),
+         f"{limits} in {words.count(played.get('episodes'))} fresh episodes"),
+    ]  # fmt: skip
+    return [{"name": name, "value": value, "note": note} for known, name, value, note in rows if known is not None]
 
 
 AGREEMENT = {"lp": "magnitudes", "parity": "signs", "likelihood": "likelihood"}
@@ -201,7 +200,3 @@ def _verdict(verdict: Any) -> str:
     if isinstance(verdict, float):
         return f"agree in {words.share(verdict, 1)}"
     return "not asked" if verdict is None else str(verdict)
-
-
-def _fact(name: str, value: str, note: str) -> dict[str, str]:
-    return {"name": name, "value": value, "note": note}

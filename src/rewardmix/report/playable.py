@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,11 @@ def _reached(policy: Controller) -> list[NDArray[np.bool_]]:
     for t in range(policy.horizon - 1):
         used[t + 1][np.unique(policy.successors[t][:, used[t]])] = True
     return used
+
+
+def player_source() -> str:
+    """The JavaScript module that plays what ``playable`` gives."""
+    return resources.files("rewardmix.report").joinpath("player.js").read_text("utf-8")
 
 
 def as_json(data: Any) -> str:

@@ -69,11 +69,12 @@ def summarise(
         record: anything else that ``result.json`` should keep.
     """
     if plan.model.rewards.shape != model.rewards.shape:
-        refuse("plan", f"a plan for rewards of shape {plan.model.rewards.shape}", f"{model.rewards.shape}, as the model")
+        shape = plan.model.rewards.shape
+        refuse("plan", f"a plan for rewards of shape {shape}", f"{model.rewards.shape}, as the model")
     certificate, comparison, truth = dict(certificate or {}), dict(comparison or {}), dict(truth or {})
     true_model = truth.pop("model", None)
     session, note = _session(plan, model, title)
-    pairs = None if moments is None else pair_coverage(model, moments)
+    pairs = None if moments is None else pair_coverage(moments)
     summary = {
         "schema": SCHEMA,
         "title": title,
@@ -133,7 +134,8 @@ def _answer(
     elif bootstrap.get("mean") is not None:
         answer |= {"regret": bootstrap["mean"], "regret_upper": bootstrap.get("upper"), "regret_measured": "bootstrap"}
     gain = None if mine is None or fixed is None else mine - fixed
-    return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": comparison.get("measured")}
+    where = comparison.get("measured")
+    return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": where}
 
 
 def _rewards(
@@ -172,7 +174,9 @@ def _truth_of(model: RewardMixingMDP, truth: Any) -> Floats | None:
     same = "num_contexts", "num_values", "num_actions"
     if any(getattr(truth, name) != getattr(model, name) for name in same):
         return None
-    states = min(truth.num_states, model.num_states)
+    states = truth.num_states
+    if model.num_states - states not in (0, 1):  # one more: the end, which recovery adds when episodes end early
+        return None
     order = alignment(truth.laws[:, :states], model.laws[:, :states])
     return np.asarray((truth.rewards if model.num_values == 2 else truth.means)[order])
 

@@ -85,5 +85,3 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 def shortened(words: str, length: int) -> str:
     """At most ``length`` characters, with an ellipsis for what is left out."""
     return words if len(words) <= length else words[: max(length - 1, 1)].rstrip() + "…"
-
-

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+NOTHING = "\N{EN DASH}"
+"""In place of a number that there is not."""
 
 
 def number(value: float | None, digits: int = 2) -> str:
     """A number for reading: fixed digits, a true minus sign, and a dash where there is none."""
     if value is None:
-        return "–"
+        return NOTHING
     text = f"{value:.{digits}f}"
-    return "0" if float(text) == 0 and value == 0 else text.replace("-", "\N{MINUS SIGN}")
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def fine(value: float | None) -> str:
     """A small number with the digits that tell something: 0.62, 0.031, 0.0007."""
     if value is None:
-        return "–"
+        return NOTHING
     size = abs(value)
-    digits = 2 if size >= 0.1 or size == 0 else 3 if size >= 0.01 else 4
-    return f"less than {10**-4:.4f}" if 0 < size < 1e-4 else number(value, digits)
+    if 0 < size < 1e-4:
+        return f"{'<' if value > 0 else '>'}\N{NARROW NO-BREAK SPACE}{number(math.copysign(1e-4, value), 4)}"
+    return number(value, 2 if size >= 0.1 or size == 0 else 3 if size >= 0.01 else 4)
 
 
 def between(low: float, high: float) -> str:
@@ -31,17 +36,17 @@ def between(low: float, high: float) -> str:
 
 def signed(value: float | None) -> str:
     """A difference, with its sign."""
-    return "–" if value is None else ("+" if value >= 0 else "") + fine(value)
+    return NOTHING if value is None else ("+" if value >= 0 else "") + fine(value)
 
 
 def count(value: float | None) -> str:
     """A whole number with thin spaces between thousands."""
-    return "–" if value is None else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return NOTHING if value is None else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def share(value: float | None, digits: int = 0) -> str:
     """A share in percent."""
-    return "–" if value is None else f"{number(100 * value, digits)}\N{NARROW NO-BREAK SPACE}%"
+    return NOTHING if value is None else f"{number(100 * value, digits)}\N{NARROW NO-BREAK SPACE}%"
 
 
 def value_of(values: list[float], z: int) -> str:
@@ -86,11 +91,11 @@ def gain(answer: Mapping[str, Any]) -> str:
     """What adapting is worth, in words."""
     if answer["gain"] is None:
         return "The best policy that does not adapt was not computed."
-    relative = f" ({signed_share(answer['gain'] / answer['fixed'])})" if answer["fixed"] else ""
+    relative = f" ({signed_share(answer['gain'] / answer['fixed'])})" if answer["fixed"] > 0 else ""
     where = MEASURED.get(answer.get("gain_measured") or "", "")
     text = f"over the best policy that ignores rewards{relative}; {where}." if where else "over the best fixed policy."
     if answer.get("share") is not None:
-        text += f" That is {share(answer['share'])} of what adapting can be worth."
+        text += f" That is {share(answer['share'], 1)} of what adapting can be worth."
     return text
 
 

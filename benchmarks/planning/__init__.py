@@ -1,0 +1,1 @@
+"""How fast a certified gap is reached."""

@@ -1,0 +1,96 @@
+"""The models and targets of the study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rewardmix import RewardMixingMDP, problems
+
+SUCCESSORS = 3
+SEPARATION = 0.02
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, a gap, and the CPU seconds in which it has to be reached (None: no target)."""
+
+    family: str
+    states: int
+    actions: int
+    horizon: int
+    gap: float
+    target: float | None = None
+    contexts: int = 2
+
+    @property
+    def name(self) -> str:
+        return f"{self.family} M={self.contexts} S={self.states} A={self.actions} H={self.horizon} gap {self.gap:g}"
+
+    def model(self, seed: int = 0) -> RewardMixingMDP:
+        return FAMILIES[self.family](self.states, self.actions, self.horizon, self.contexts, seed)
+
+
+def dense(states, actions, horizon, contexts, seed) -> RewardMixingMDP:
+    return problems.make("random", states=states, actions=actions, horizon=horizon, contexts=contexts, seed=seed)
+
+
+def sparse(states, actions, horizon, contexts, seed) -> RewardMixingMDP:
+    size = {"states": states, "actions": actions, "horizon": horizon, "contexts": contexts}
+    return problems.make("random", **size, successors=SUCCESSORS, seed=seed)
+
+
+def small_separation(states, actions, horizon, contexts, seed) -> RewardMixingMDP:
+    size = {"states": states, "actions": actions, "horizon": horizon, "contexts": contexts}
+    return problems.make("random", **size, separation=SEPARATION, seed=seed)
+
+
+def probe(states, actions, horizon, contexts, seed) -> RewardMixingMDP:
+    """Half lobbies, half rooms without a way back: asking pays little, rooms pay much in one context and little else.
+
+    In a lobby action 0 asks (and tells), action 1 waits, the others are doors; the laws of asking and of rooms vary.
+    """
+    rng = np.random.default_rng(seed)
+    lobbies = states // 2
+    transition = np.zeros((states, actions, states))
+    transition[:lobbies, :2, :lobbies] = rng.dirichlet(np.ones(lobbies), (lobbies, 2))
+    rooms = rng.integers(lobbies, states, size=(lobbies, actions - 2))
+    transition[np.arange(lobbies)[:, None], np.arange(2, actions), rooms] = 1.0
+    transition[lobbies:, :, lobbies:] = np.eye(states - lobbies)[:, None]
+    rewards = np.full((contexts, states, actions), 0.3)
+    rewards[:, :lobbies, 0] = 0.0
+    rewards[0, :lobbies, 0] = rng.uniform(0.2, 0.5, lobbies)
+    home = rng.integers(contexts, size=states - lobbies)
+    pays = rng.uniform(0.7, 0.95, states - lobbies)
+    rewards[:, lobbies:] = np.where(np.arange(contexts)[:, None] == home, pays, 1 - pays)[:, :, None]
+    initial = np.zeros(states)
+    initial[:lobbies] = 1 / lobbies
+    return RewardMixingMDP(transition, initial, np.full(contexts, 1 / contexts), rewards, horizon)
+
+
+FAMILIES = {"dense": dense, "sparse": sparse, "small separation": small_separation, "probe": probe}
+
+TARGETS = [
+    Case("dense", 20, 4, 10, 1e-4, 0.02),
+    Case("dense", 50, 5, 10, 1e-4, 0.1),
+    Case("dense", 50, 5, 10, 1e-6, 0.8),
+    Case("dense", 200, 10, 50, 2e-4, 4.0),
+    Case("dense", 200, 10, 50, 1e-5, 16.0),
+    Case("sparse", 20, 4, 10, 1e-3, 3.0, contexts=3),
+]
+OTHERS = [
+    *(Case(family, 50, 5, 10, 1e-5) for family in FAMILIES),
+    *(Case(family, 200, 10, 50, 1e-5) for family in ("sparse", "small separation", "probe")),
+]
+QUICK = 3
+"""How many of each list a quick run takes."""
+MANY = [Case("sparse", 20, 4, 10, 1e-3, contexts=contexts) for contexts in (4, 5, 6, 8)]
+MANY_SECONDS = 10.0
+
+GAPS = [1e-5, 1e-6, 1e-7, 1e-8]
+HORIZONS = [10, 20, 40, 80]
+ACTIONS = [4, 8, 16, 32]
+ENTRIES = [2, 8, 32, 128]
+RIVALS = [Case("dense", 3, 2, 4, 1e-2), Case("dense", 5, 3, 6, 1e-2), Case("sparse", 10, 3, 8, 1e-2)]
+RIVAL_SECONDS = 20.0

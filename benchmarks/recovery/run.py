@@ -1,0 +1,264 @@
+"""Recovery: speed of the certificate, quality of the estimates, weights, and real data against StepMix.
+
+python -m benchmarks.recovery.run [--quick]     CPU seconds on one thread; StepMix is in the extra "bench"
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from benchmarks.record import cpu_seconds, record
+from benchmarks.recovery import analysis
+from benchmarks.recovery.settings import QUICK, SCALE, SEEDS, WORLDS, answers, corrupted, large, panel
+from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems, simulate, uniform
+from rewardmix.moments import Moments
+from rewardmix.recovery import aligned, best, confidence_set, feasibility, normal, paper, recover, start_only, sweep
+from rewardmix.recovery.evidence import Evidence
+from rewardmix.recovery.labels import alignment
+from rewardmix.recovery.likelihood import Fit, Mixture, climb, statistics
+from rewardmix.recovery.magnitudes import magnitudes, program_of
+from rewardmix.recovery.patterns import merged, patterns
+from rewardmix.recovery.rank_one import rank_one
+from rewardmix.recovery.result import Question
+
+
+def rmse(found: RewardMixingMDP, model: RewardMixingMDP) -> float:
+    return float(np.sqrt(((aligned(found, model).rewards - model.rewards) ** 2).mean()))
+
+
+def from_truth(episodes: Episodes, model: RewardMixingMDP, weights: Any, prior: float = 1.0) -> Fit:
+    """EM started at the true parameters: what no method can know."""
+    bags = merged(patterns(episodes))
+    truth = Mixture(model.weights, model.laws.reshape(2, -1, model.num_values))
+    return climb(lambda m: statistics(bags, m), truth, average=bags.average, prior=prior, weights=weights)
+
+
+def program_scale() -> dict[str, Any]:
+    """The linear program on every pair of SCALE state-actions, against linprog on all rows in the same run."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, vstack
+
+    out = {}
+    for samples in (2000, 20_000):
+        box = confidence_set(large(SCALE, samples), radius=normal(6.0))
+        rows = program_of(box)
+        solved = magnitudes(box)
+        size, count = rows.floor.size, rows.first.size
+        pick = np.repeat(np.arange(count), 2), np.stack([rows.first, rows.second], axis=1).ravel()
+        matrix = coo_array((np.ones(2 * count), pick), shape=(count, size)).tocsr()
+        low = np.isfinite(rows.low)
+        everything = vstack([matrix, -matrix[low]]).tocsr()
+        bounds = np.stack([rows.floor, rows.cap], axis=1)
+        begin = time.process_time()
+        other = linprog(np.ones(size), everything, np.concatenate([rows.high, -rows.low[low]]), bounds=bounds)
+        full = time.process_time() - begin
+        own = cpu_seconds(lambda box=box: magnitudes(box), 3)
+        out[f"{samples} samples a pair"] = {
+            "state_actions": SCALE,
+            "pairs": int(box.first.size),
+            "rows": int(count + low.sum()),
+            "status": solved.status,
+            "seconds": own,
+            "linprog_seconds": full,
+            "ratio": full / own,
+            "objective": solved.objective,
+            "linprog_objective": float(other.fun),
+            "rows_needed": solved.rows,
+            "rounds": solved.rounds,
+            "feasibility_seconds": cpu_seconds(lambda rows=rows: feasibility.solve(rows), 3),
+        }
+    return out
+
+
+def start_scale() -> dict[str, Any]:
+    """Everything in ``best`` except the climbing, from the moments of all pairs of SCALE state-actions."""
+    moments = large(SCALE, 2000)
+    question = Question(2, np.array([0.5, 0.5]))
+
+    def whole() -> None:
+        start_only(Evidence(confidence_set(moments), moments), question)
+
+    whole()
+    box = confidence_set(moments)
+    return {
+        "state_actions": SCALE,
+        "pairs": int(moments.pair_keys.size),
+        "confidence_set_seconds": cpu_seconds(lambda: confidence_set(moments), 2),
+        "fit_seconds": cpu_seconds(lambda: rank_one(box, np.random.default_rng(0)), 2),
+        "seconds": cpu_seconds(whole, 2),
+    }
+
+
+def regret(found: RewardMixingMDP, model: RewardMixingMDP, optimum: float) -> float:
+    return optimum - evaluate(plan(found, gap=1e-3).policy, model).value
+
+
+def quality() -> dict[str, Any]:
+    """RMSE of the reward probabilities over seeds, on both kinds of coverage."""
+    methods = {
+        "best": lambda e: recover(e, weights="uniform"),
+        "best, from moments": lambda e: recover(Moments.of(e), weights="uniform"),
+        "without climbing": lambda e: recover(e, weights="uniform", method=start_only),
+        "paper, guaranteed radii": lambda e: recover(e, weights="uniform", method=paper),
+        "paper, 3 deviations": lambda e: recover(e, weights="uniform", method=paper, radius=normal(3.0)),
+    }
+    out: dict[str, Any] = {}
+    for world, make in WORLDS.items():
+        rows: dict[str, list[float]] = {name: [] for name in [*methods, "EM from the truth"]}
+        regrets: dict[str, list[float]] = {name: [] for name in rows}
+        failed = 0
+        for seed in SEEDS:
+            model, episodes = make(seed)
+            optimum = plan(model, gap=1e-5).upper if world == "complete" else float("nan")
+            fit = from_truth(episodes, model, np.array([0.5, 0.5]))
+            order = alignment(fit.mixture.laws, model.laws.reshape(2, -1, 2))
+            off = fit.mixture.laws[order][..., 1].reshape(model.rewards.shape) - model.rewards
+            rows["EM from the truth"].append(float(np.sqrt((off**2).mean())))
+            for name, method in methods.items():
+                found = method(episodes)
+                rows[name].append(rmse(found.model, model))
+                if world == "complete":
+                    regrets[name].append(regret(found.model, model, optimum))
+                if name == "best":  # the start from moments must be no worse than the truth as a start
+                    failed += found.info.starts[0].objective < fit.objective - 1e-2
+        out[world] = {
+            "rmse": {name: float(np.mean(values)) for name, values in rows.items()},
+            "regret": {name: float(np.mean(values)) for name, values in regrets.items() if values},
+            "ratio_best_to_truth": float(np.mean(rows["best"]) / np.mean(rows["EM from the truth"])),
+            "failed_starts": int(failed),
+            "seeds": len(SEEDS),
+        }
+    return out
+
+
+def gross_pairs() -> dict[str, Any]:
+    """``best`` from moments of which a share of the pairs is grossly wrong."""
+    out: dict[str, Any] = {}
+    for world, make in WORLDS.items():
+        found: dict[str, list[float]] = {}
+        for seed in SEEDS:
+            model, episodes = make(seed)
+            moments = Moments.of(episodes)
+            for share in (0.0, 0.01, 0.02, 0.05):
+                used = corrupted(moments, share, seed) if share else moments
+                found.setdefault(f"{share:g}", []).append(rmse(recover(used, weights="uniform").model, model))
+        clean = float(np.mean(found["0"]))
+        out[world] = {
+            "rmse": {share: float(np.mean(values)) for share, values in found.items()},
+            "ratio": {share: float(np.mean(values)) / clean for share, values in found.items()},
+        }
+    return out
+
+
+def unknown_weights() -> dict[str, Any]:
+    """Estimated weights at 20,000 episodes, and the likelihood against EM from the truth."""
+    out: dict[str, Any] = {}
+    for w in (0.17, 0.32, 0.43):
+        errors, short = [], []
+        for seed in SEEDS:
+            model = problems.make("random", states=6, actions=2, horizon=6, seed=seed, weights=(w, 1 - w))
+            episodes = simulate(uniform(model), model, 20_000, seed=seed)
+            found = recover(episodes)
+            errors.append(abs(float(aligned(found.model, model).weights[0]) - w))
+            objective = max(start.objective for start in found.info.starts)
+            short.append(from_truth(episodes, model, None).objective - objective)
+        out[f"{w:g}"] = {
+            "mean_error": float(np.mean(errors)),
+            "worst_error": float(np.max(errors)),
+            "largest_shortfall_of_objective": float(np.max(short)),
+        }
+    return out
+
+
+def swept_weights() -> dict[str, Any]:
+    """The paper's sweep over weights, with exact policy tests, beside ``best``: regret of the planned policy."""
+    rows: dict[str, list[float]] = {"best": [], "sweep of paper": []}
+    for seed in list(SEEDS)[:5]:
+        model = problems.make("random", states=5, actions=3, horizon=6, seed=seed, weights=(0.3, 0.7))
+        episodes = simulate(uniform(model), model, 20_000, seed=seed)
+        optimum = plan(model, gap=1e-5).upper
+        for name, method in (("best", best), ("sweep of paper", sweep(model, step=0.05))):
+            found = recover(episodes, method=method, radius=normal(3.0))
+            rows[name].append(regret(found.model, model, optimum))
+    return {name: {"regret": float(np.mean(values))} for name, values in rows.items()}
+
+
+def real_data() -> dict[str, Any]:
+    """Log-likelihood and time against StepMix with as many starts, maximum likelihood."""
+    try:
+        from stepmix.stepmix import StepMix
+    except ImportError:
+        return {}
+    out: dict[str, Any] = {}
+    for contexts in (2, 3):
+        for values in (2, 3):  # compile
+            recover(panel(np.random.default_rng(0).integers(values, size=(50, 4))), num_contexts=contexts, prior=0.0)
+    for name, table in answers().items():
+        for contexts in (2,) if QUICK else (2, 3):
+            episodes = panel(table)
+            found = recover(episodes, num_contexts=contexts, prior=0.0)
+            own = cpu_seconds(lambda e=episodes, m=contexts: recover(e, num_contexts=m, prior=0.0), 2)
+            tries = 5 if contexts == 2 else 20
+            other = StepMix(
+                contexts, measurement="binary" if table.max() == 1 else "categorical", n_init=tries, max_iter=5000,
+                abs_tol=1e-10, rel_tol=0.0, progress_bar=0, random_state=0,
+            )  # fmt: skip
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                begin = time.process_time()
+                other.fit(table)
+                full = time.process_time() - begin
+                loglik = float(other.score(table) * len(table))
+            out[f"{name}, M = {contexts}"] = {
+                "people": table.shape[0],
+                "questions": table.shape[1],
+                "loglik": found.info.loglik,
+                "stepmix_loglik": loglik,
+                "better_by": found.info.loglik - loglik,
+                "seconds": own,
+                "stepmix_seconds": full,
+                "ratio": full / own,
+            }
+    return out
+
+
+def covered() -> dict[str, Any]:
+    """Share of the 95 % intervals that hold the truth, 5,000 episodes."""
+    inside, errors = [], []
+    for seed in SEEDS:
+        model = problems.make("random", states=6, actions=2, horizon=6, seed=3, weights=(0.3, 0.7))
+        found = recover(simulate(uniform(model), model, 5000, seed=seed))
+        order = alignment(found.model.laws, model.laws)
+        low, high = found.info.lower[order], found.info.upper[order]
+        inside.append(((model.rewards >= low) & (model.rewards <= high)).mean())
+        errors.append((found.model.rewards[order] - model.rewards) / found.info.errors[order])
+    return {"coverage": float(np.mean(inside)), "deviation_of_standardised_errors": float(np.std(errors))}
+
+
+STUDIES = {
+    "program": program_scale,
+    "start": start_scale,
+    "quality": quality,
+    "gross": gross_pairs,
+    "weights": unknown_weights,
+    "sweep": swept_weights,
+    "intervals": covered,
+    "real": real_data,
+}
+
+
+def main() -> None:
+    results = {}
+    for name, study in STUDIES.items():
+        results[name] = study()
+        analysis.show(name, results[name])
+    if not QUICK:
+        print("written:", record("recovery", results))
+
+
+if __name__ == "__main__":
+    main()

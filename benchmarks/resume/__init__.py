@@ -1,0 +1,1 @@
+"""Whether a killed run of learn goes on to the same result."""

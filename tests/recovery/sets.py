@@ -1,0 +1,35 @@
+"""Confidence sets made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import eye_array
+
+from rewardmix.recovery import ConfidenceSet
+
+
+def random_set(size, *, seed, share=1.0, noise=1.0, radius=4.0, zero=0.2, count=2000.0):
+    """(set, spread): covariances of a random spread with normal noise; radius in deviations, noise in deviations."""
+    rng = np.random.default_rng(seed)
+    average = rng.uniform(0.3, 0.7, size)
+    spread = rng.uniform(0.05, 1.0, size) * rng.choice([-1, 1], size) * np.minimum(average, 1 - average)
+    spread[rng.random(size) < zero] = 0.0
+    first, second = np.triu_indices(size)
+    kept = (rng.random(first.size) < share) | (first == second - 1)
+    first, second = first[kept], second[kept]
+    sd = np.sqrt(average * (1 - average))
+    deviation = sd[first] * sd[second] / np.sqrt(count)
+    centre = spread[first] * spread[second] + noise * deviation * rng.normal(size=first.size)
+    half = radius * deviation if radius else np.zeros(first.size)
+    box = ConfidenceSet(
+        size, 1, 10, np.array([0.0, 1.0]), average, np.full(size, 0.01), first, second, centre, half,
+        deviation if noise else np.zeros(first.size), np.full(first.size, count), np.full(size, 1.0 / size), 0.0,
+        eye_array(size).tocsr(), np.zeros(size), 0.001, 0.05, np.zeros(0, np.int64),
+    )  # fmt: skip
+    return box, spread
+
+
+def with_centres(box, centre):
+    return replace(box, centre=centre)

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rewardmix import InputError, load, problems, save, simulate, uniform
+from rewardmix.cli.app import app
+
+
+@pytest.fixture
+def stored(tmp_path):
+    model = problems.make("random", states=3, actions=2, horizon=5, seed=1, weights=(0.3, 0.7))
+    path = tmp_path / "episodes.safetensors"
+    save(path, simulate(uniform(model), model, 3000, seed=0))
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["recover", *map(str, arguments)], catch_exceptions=False)
+
+
+def test_recover_shows_rewards_and_certificate_and_saves(stored, tmp_path):
+    out = tmp_path / "model.safetensors"
+    result = run(stored, "--out", out, "--rows", 4)
+    assert result.exit_code == 0
+    for words in ("4 of 6", "context 1", "the model is inside its confidence set", "0 sign conflicts", "identified"):
+        assert words in result.output
+    assert load(out).num_contexts == 2
+
+
+def test_known_weights_methods_and_the_number_of_contexts(stored):
+    assert "method: paper; weights known" in run(stored, "--method", "paper", "--weights", "0.3,0.7").output
+    assert "weights known" in run(stored, "--weights", "uniform", "--deviations", 3).output
+    chosen = run(stored, "--contexts", "auto").output
+    assert "contexts by BIC: 2" in chosen
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--method", "magic"), r"--method: found 'magic', expected one of best, paper, spectral"),
+        (("--weights", "a,b"), r"--weights: found 'a,b', expected uniform, or numbers"),
+        (("--contexts", "few"), r"--contexts: found 'few', expected a number, or auto"),
+    ],
+)
+def test_wrong_options_are_named(stored, arguments, message):
+    with pytest.raises(InputError, match=message):
+        run(stored, *arguments)
+
+
+def test_several_reward_values_have_a_row_each(tmp_path):
+    from recovery.oracles_recovery import drawn, random_mixture
+
+    rng = np.random.default_rng(0)
+    path = tmp_path / "episodes.safetensors"
+    save(path, drawn(rng, random_mixture(rng, 2, 3, 3), rng.integers(0, 3, (500, 4))))
+    assert "probability of each reward" in run(path).output

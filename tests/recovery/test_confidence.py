@@ -1,0 +1,111 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recovery.oracles_recovery import random_mixture
+from rewardmix import InputError, RewardMixingMDP, problems, simulate, uniform
+from rewardmix.episodes import Episodes
+from rewardmix.moments import Moments
+from rewardmix.recovery import confidence_set, exact, normal
+
+
+def model_with(values, seed=0, contexts=2):
+    rng = np.random.default_rng(seed)
+    mixture = random_mixture(rng, contexts, 6, values)
+    laws = mixture.laws.reshape(contexts, 3, 2, values)
+    return RewardMixingMDP(
+        rng.dirichlet(np.ones(3), (3, 2)), rng.dirichlet(np.ones(3)), mixture.weights, laws, 4, np.arange(values)
+    )
+
+
+@pytest.mark.parametrize("values", [2, 3])
+@pytest.mark.parametrize("contexts", [2, 3])
+def test_an_exact_set_holds_its_model_and_no_other(values, contexts):
+    model = model_with(values, contexts=contexts)
+    box = exact(model)
+    assert box.contains(model)
+    assert box.violations(model) == ()
+    moved = replace(model, rewards=model.rewards[::-1] if contexts == 2 else model.rewards[[1, 0, 2]])
+    assert not box.contains(moved)
+    found = {violation.what for violation in box.violations(moved)}
+    assert found == ({"average"} if contexts == 2 else {"average", "covariance"})  # w (1-w) gap^2 has no direction
+    other = replace(model, initial=np.roll(model.initial, 1))
+    assert [violation.what for violation in box.violations(other)] == ["initial"]
+    stay = replace(model, transition=np.eye(3)[:, None].repeat(2, axis=1))
+    assert {violation.what for violation in box.violations(stay)} == {"transition"}
+
+
+@pytest.mark.parametrize("values", [2, 3])
+def test_centres_are_means_of_centred_products(values):
+    model = model_with(values)
+    episodes = simulate(uniform(model), model, 300, seed=1)
+    moments = Moments.of(episodes)
+    box = confidence_set(moments)
+    width = box.width
+    for k in range(0, box.first.size, 7):
+        (x, i), (y, j) = divmod(int(box.first[k]), width), divmod(int(box.second[k]), width)
+        z, other = (1, 1) if width == 1 else (i, j)
+        products = []
+        for path, outcome in zip(episodes.states[:, :-1] * 2 + episodes.actions, episodes.outcomes, strict=True):
+            here = np.flatnonzero(path == x)
+            there = here[1:] if x == y else np.flatnonzero(path == y)
+            if here.size and there.size:
+                u = (outcome[here[0]] == z) - moments.frequencies[x, z]
+                v = (outcome[there[0]] == other) - moments.frequencies[y, other]
+                flipped = (outcome[here[0]] == other) - moments.frequencies[x, other]
+                back = (outcome[there[0]] == z) - moments.frequencies[y, z]
+                products.append((u * v + flipped * back) / 2 if x == y else u * v)
+        assert box.counts[k] == len(products)
+        assert box.centre[k] == pytest.approx(np.mean(products), abs=1e-12)
+
+
+def test_the_true_model_is_inside_and_a_wrong_one_is_not():
+    model = problems.make("random", states=3, actions=2, horizon=5, seed=0)
+    inside = [
+        confidence_set(Moments.of(simulate(uniform(model), model, 400, seed=seed)), failure=0.1).contains(model)
+        for seed in range(60)
+    ]
+    assert all(inside)  # at most 6 misses are to be expected; Hoeffding is far on the safe side
+    episodes = simulate(uniform(model), model, 60_000, seed=1)
+    wrong = replace(model, rewards=np.repeat(model.average[None], 2, axis=0))
+    box = confidence_set(Moments.of(episodes))
+    assert box.contains(model)
+    assert {violation.what for violation in box.violations(wrong)} == {"covariance"}
+
+
+def test_normal_intervals_are_narrower_and_miss_about_as_often_as_they_say():
+    model = problems.make("random", states=3, actions=2, horizon=5, seed=0)
+    misses = total = 0
+    for seed in range(20):
+        moments = Moments.of(simulate(uniform(model), model, 3000, seed=seed))
+        box, wide = confidence_set(moments, radius=normal(2.0), accuracy=1e-6), confidence_set(moments)
+        assert (box.radius < wide.radius).all()
+        truth = model.covariance()[box.first, box.second]
+        misses += int((np.abs(truth - box.centre) > box.radius).sum())
+        total += truth.size
+    assert 0.005 < misses / total < 0.08  # 4.6 % for two deviations, less the room for the averages
+
+
+def test_what_was_never_seen_has_no_interval():
+    episodes = Episodes.from_arrays([[0, 0, 0]], [[0, 0]], [[1, 0]], num_states=2, num_actions=2)
+    box = confidence_set(Moments.of(episodes))
+    assert np.isnan(box.average[1:]).all()
+    assert np.isinf(box.average_radius[1:]).all()
+    assert (box.first.tolist(), box.second.tolist()) == ([0], [0])
+    np.testing.assert_array_equal(box.never_moved, [1, 2, 3])
+    assert (box.transition_radius[1:] == 2).all()
+    np.testing.assert_allclose(box.average_laws[3], box.average_laws[0])
+
+
+def test_refusals_say_what_is_wrong():
+    model = model_with(2)
+    with pytest.raises(InputError, match=r"moments: found no episodes, expected at least one"):
+        confidence_set(Moments.empty(2, 2, 3))
+    with pytest.raises(InputError, match=r"failure: found 1\.5"):
+        confidence_set(Moments.of(simulate(uniform(model), model, 5)), failure=1.5)
+    box = exact(model)
+    with pytest.raises(InputError, match=r"model: found 3 states, 2 actions, horizon 7, expected \[3\] states"):
+        box.contains(replace(model, horizon=7))
+    with pytest.raises(InputError, match=r"model: found reward values \[0\.0, 3\.0\], expected \[0\.0, 1\.0\]"):
+        box.contains(replace(model, reward_values=(0.0, 3.0)))

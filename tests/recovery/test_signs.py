@@ -1,0 +1,99 @@
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+
+from rewardmix.recovery.signs import components, parity, spectral_signs, two_sided
+
+
+def random_pairs(rng, size, share):
+    pairs = [pair for pair in combinations(range(size), 2) if rng.random() < share]
+    return np.array([i for i, _ in pairs], np.int64), np.array([j for _, j in pairs], np.int64)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parities_against_all_assignments(seed):
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 9))
+    first, second = random_pairs(rng, size, 0.4)
+    positive = rng.random(first.size) < 0.5
+    if seed % 2:  # half of the systems can be satisfied
+        truth = rng.choice([-1, 1], size)
+        positive = truth[first] == truth[second]
+    found = parity(first, second, positive, rng.random(first.size), size)
+    target = np.where(positive, 1, -1)
+    solutions = [
+        signs
+        for signs in map(np.array, product((1, -1), repeat=size))
+        if (signs[first] * signs[second] == target).all()
+    ]
+    assert (not found.conflicts) == bool(solutions)
+    if solutions:
+        assert (found.signs[first] * found.signs[second] == target).all()
+        assert len(solutions) == 2 ** (found.groups.max() + 1)
+        for signs in solutions:  # every solution is ours, group by group up to a common sign
+            for group in range(found.groups.max() + 1):
+                members = found.groups == group
+                assert abs((signs[members] * found.signs[members]).sum()) == members.sum()
+    else:
+        known = {(int(i), int(j)): int(s) for i, j, s in zip(first, second, target, strict=True)}
+        loop = [*found.odd_cycle, found.odd_cycle[0]]
+        signs = [known[tuple(sorted(pair))] for pair in pairwise(loop)]
+        assert np.prod(signs) == -1
+
+
+def test_the_weakest_pair_of_a_contradiction_is_blamed():
+    first, second = np.array([0, 1, 0]), np.array([1, 2, 2])
+    found = parity(first, second, np.array([True, True, False]), np.array([3.0, 1.0, 2.0]), 3)
+    assert found.conflicts == ((1, 2),)
+    assert sorted(found.odd_cycle) == [0, 1, 2]
+    np.testing.assert_array_equal(found.signs, [1, 1, -1])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_spectral_signs_reach_the_best_agreement(seed):
+    rng = np.random.default_rng(seed)
+    size = 9
+    first, second = random_pairs(rng, size, 0.8)
+    truth = rng.choice([-1, 1], size)
+    scores = 2.5 * truth[first] * truth[second] + rng.normal(size=first.size)
+    scores[0] = -50.0 * truth[first[0]] * truth[second[0]]  # one grossly wrong pair
+    signs = spectral_signs(first, second, scores, size, rng)
+    votes = np.clip(scores, -4, 4)
+    best = max((votes * s[first] * s[second]).sum() for s in map(np.array, product((1, -1), repeat=size)))
+    assert (votes * signs[first] * signs[second]).sum() == pytest.approx(best)
+
+
+def test_a_weak_bridge_between_two_blocks_is_crossed_the_right_way():
+    size = 12
+    truth = np.array([1, -1] * 6)
+    pairs = [(i, j) for i, j in combinations(range(size), 2) if (i < 6) == (j < 6)]
+    pairs += [(5, 6), (4, 7), (3, 8)]
+    first, second = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    scores = 4.0 * truth[first] * truth[second].astype(float)
+    scores[-3:] *= 0.2
+    for seed in range(10):
+        signs = spectral_signs(first, second, scores, size, np.random.default_rng(seed))
+        assert abs((signs * truth).sum()) == size
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_and_two_sidedness_by_search(seed):
+    rng = np.random.default_rng(seed)
+    size = 8
+    first, second = random_pairs(rng, size, 0.2)
+    if seed % 3 == 0:
+        first, second = np.append(first, 2), np.append(second, 2)
+    near = np.eye(size, dtype=bool)
+    near[first, second] = near[second, first] = True
+    reach = np.linalg.matrix_power(near.astype(int), size) > 0
+    number = components(first, second, size)
+    np.testing.assert_array_equal(number[:, None] == number[None, :], reach)
+    assert number[0] == 0
+    sided = two_sided(first, second, size)
+    edges = list(zip(first.tolist(), second.tolist(), strict=True))
+    for node in range(size):
+        members = set(np.flatnonzero(reach[node]).tolist())
+        mine = [(i, j) for i, j in edges if i in members]
+        colourable = any(all(side[i] != side[j] for i, j in mine) for side in product((0, 1), repeat=size))
+        assert sided[node] == (colourable and len(members) > 1)

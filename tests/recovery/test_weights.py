@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from recovery.oracles_recovery import every_outcome, random_mixture
+from rewardmix.recovery.weights import closed_form, orientation, weight_of
+
+
+def parts(mixture):
+    average = np.tensordot(mixture.weights, mixture.laws, axes=1)
+    spread = np.sqrt(mixture.weights.prod()) * (mixture.laws[0] - mixture.laws[1])
+    return average, spread
+
+
+@pytest.mark.parametrize("w", [0.05, 0.3, 0.5, 0.83])
+@pytest.mark.parametrize("values", [2, 3])
+def test_the_slope_of_the_exact_law_is_that_of_the_weights(w, values):
+    mixture = random_mixture(np.random.default_rng(7), 2, 3, values, weights=[w, 1 - w])
+    average, spread = parts(mixture)
+    bags = every_outcome(mixture, [(0, 1, 2), (0, 0, 1, 2), (1, 2, 2)])
+    found = orientation(bags, average, spread, np.zeros(3, np.int64))
+    expected = (1 - 2 * w) / np.sqrt(w * (1 - w))
+    assert found.slope[0] == pytest.approx(expected, abs=1e-9)
+    assert weight_of(expected) == pytest.approx(w)
+    turned = orientation(bags, average, -spread, np.zeros(3, np.int64))
+    assert turned.slope[0] == pytest.approx(-expected, abs=1e-9)
+
+
+def test_each_group_has_its_own_slope():
+    mixture = random_mixture(np.random.default_rng(1), 2, 4, weights=[0.2, 0.8])
+    average, spread = parts(mixture)
+    spread[2:] *= -1
+    bags = every_outcome(mixture, [(0, 1, 0), (2, 3, 2), (0, 2, 1, 3, 0, 2)])
+    found = orientation(bags, average, spread, np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(found.slope, [1.5, -1.5], atol=1e-9)
+
+
+def test_two_rewards_an_episode_decide_nothing():
+    mixture = random_mixture(np.random.default_rng(1), 2, 3, weights=[0.2, 0.8])
+    weights, slope, _ = closed_form(every_outcome(mixture, [(0, 1), (1, 2)]), *parts(mixture))
+    assert np.isnan(slope)
+    np.testing.assert_array_equal(weights, [0.5, 0.5])

@@ -1,0 +1,269 @@
+"""The numbers behind the page, against brute force."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from report.example import CERTIFICATE, mixed, noisy, summary_of
+from rewardmix import belief, problems
+from rewardmix.evaluation import evaluate
+from rewardmix.model import RewardMixingMDP, dense_transition
+from rewardmix.moments import Moments
+from rewardmix.planning import plan
+from rewardmix.policy import uniform
+from rewardmix.report import page, summarise, words
+from rewardmix.report.beliefs import occupancy, reach
+from rewardmix.report.coverage import IMPOSSIBLE, MOST_ROWS, pair_coverage
+from rewardmix.report.folder import questions_of
+from rewardmix.report.svg import ticks
+from rewardmix.simulation import simulate
+
+SHOP = problems.make("shop")
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return summary_of(SHOP)
+
+
+def paths(model: RewardMixingMDP):
+    """Every sequence of H (state, action) that the moves allow."""
+    transition = dense_transition(model)
+    steps = [[(s,)] for s in np.flatnonzero(model.initial > 0)]
+    found = [[s] for (s,) in itertools.chain.from_iterable(steps)]
+    whole = []
+    stack = [(path, []) for path in found]
+    while stack:
+        states, actions = stack.pop()
+        if len(actions) == model.horizon:
+            whole.append(list(zip(states, actions, strict=False)))
+            continue
+        for a in range(model.num_actions):
+            if len(actions) + 1 == model.horizon:
+                stack.append((states, [*actions, a]))
+            else:
+                stack += [([*states, int(s)], [*actions, a]) for s in np.flatnonzero(transition[states[-1], a] > 0)]
+    return whole
+
+
+@pytest.mark.parametrize("name", ["lock", "branches", "probe"])
+def test_possible_pairs_are_those_of_some_path(name):
+    options = {"lock": {"steps": 3}, "branches": {}, "probe": {"horizon": 4}}[name]
+    model = problems.make(name, **options)
+    expected = np.zeros((model.num_states * model.num_actions,) * 2, bool)
+    for path in paths(model):
+        for (s, a), (u, b) in itertools.combinations(path, 2):
+            x, y = s * model.num_actions + a, u * model.num_actions + b
+            expected[x, y] = expected[y, x] = True
+    found = pair_coverage(Moments.of(simulate(uniform(model), model, 20_000, seed=4)))
+    cells = [[seen != IMPOSSIBLE for seen in row] for row in found["cells"]]
+    assert cells == [expected[x, : x + 1].tolist() for x in range(len(cells))]
+    assert found["impossible"] == (~expected[np.tril_indices_from(expected)]).sum()
+
+
+def test_coverage_counts_and_blocks():
+    model = problems.make("random", states=11, actions=4, horizon=4)
+    moments = Moments.of(simulate(uniform(model), model, 3_000, seed=5))
+    found, counts = pair_coverage(moments), moments.pair_counts()
+    lower = np.tril(np.ones_like(counts, bool))
+    assert found["seen"] == (counts[lower] > 0).sum()
+    assert found["seen"] + found["never"] + found["impossible"] == lower.sum()
+    assert found["block"] == 2
+    assert len(found["cells"]) == 22 <= MOST_ROWS
+    assert found["cells"][5][3] == counts[10:12, 6:8].min()
+    assert found["cells"][9][9] == min(counts[18, 18], counts[19, 18], counts[19, 19])
+
+
+def test_occupancy_is_that_of_play():
+    model = problems.make("lock", steps=3)
+    answer = plan(model)
+    played = simulate(answer.policy, model, 40_000, seed=3).states[:, : model.horizon]
+    seen = np.stack([np.bincount(played[:, t], minlength=model.num_states) for t in range(model.horizon)]) / 40_000
+    np.testing.assert_allclose(occupancy(answer), seen, rtol=0, atol=6 * 0.5 / 200)
+    np.testing.assert_allclose(occupancy(answer).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+
+
+def test_reach_holds_every_belief():
+    model = replace(SHOP, horizon=4)
+    low, high = reach(model)
+    likelihoods = model.laws.reshape(2, -1).T
+    beliefs = model.weights[None]
+    for t in range(4):
+        np.testing.assert_allclose([low[t], high[t]], [beliefs[:, 0].min(), beliefs[:, 0].max()], rtol=0, atol=1e-12)
+        beliefs = belief.update(beliefs[:, None], likelihoods[None]).reshape(-1, 2)
+
+
+def test_curve_is_the_value_of_the_plan(shop):
+    answer = plan(noisy(SHOP))
+    view, curve = shop["beliefs"], shop["beliefs"]["curve"]
+    for share, value in zip(curve["belief"][::20], curve["value"][::20], strict=True):
+        expected = answer.alpha_vectors.value(view["step"], view["state"], np.array([share, 1 - share]))
+        assert value == pytest.approx(expected, abs=1e-12)
+    for start, end, action in curve["runs"]:
+        middle = (start + end) / 2
+        assert answer.alpha_vectors(view["step"], view["state"], np.array([middle, 1 - middle])) == action
+    ends = np.array(curve["runs"])
+    np.testing.assert_array_equal(ends[1:, 0], ends[:-1, 1])
+
+
+def test_truth_is_put_in_the_order_of_the_recovered_contexts():
+    turned = replace(SHOP, weights=SHOP.weights[::-1], rewards=SHOP.rewards[::-1])
+    answer = plan(SHOP)
+    summary = summarise(title="turned", model=SHOP, plan=answer, truth={"model": turned, "value": 1.0})
+    assert all(row["truth"] == row["values"] for row in summary["rewards"]["rows"])
+
+
+@pytest.mark.parametrize("other", [problems.make("grid"), mixed(3, (0.0, 1.0), 1), problems.make("lock")])
+def test_truth_of_another_shape_is_left_out(other):
+    summary = summarise(title="other", model=SHOP, plan=plan(SHOP), truth={"model": other})
+    assert all(row["truth"] is None for row in summary["rewards"]["rows"])
+
+
+def test_truth_is_shown_beside_an_added_end():
+    """Episodes that end early add a state to the recovered model, of which the truth knows nothing."""
+    transition = np.zeros((5, 4, 5))
+    transition[:4, :, :4], transition[4, :, 4] = SHOP.transition, 1.0
+    model = replace(
+        SHOP,
+        transition=transition,
+        initial=np.append(SHOP.initial, 0.0),
+        rewards=np.concatenate([SHOP.rewards, np.zeros((2, 1, 4))], axis=1),
+        state_names=(*SHOP.state_names, "end"),
+    )
+    moments = Moments.of(simulate(uniform(SHOP), SHOP, 100, seed=1))
+    summary = summarise(title="end", model=model, plan=plan(model), moments=moments, truth={"model": SHOP})
+    rows = summary["rewards"]["rows"]
+    assert [row["truth"] == row["values"] for row in rows] == [row["state"] < 4 for row in rows]
+    assert page(summary)
+
+
+def test_headline_takes_the_best_evidence():
+    answer = plan(SHOP)
+    common = {"title": "shop", "model": SHOP, "plan": answer}
+    played = {"validation": {"value": 5.0, "lower": 4.9, "upper": 5.1, "episodes": 100}}
+    planned = summarise(**common)["answer"]
+    assert planned["measured"] == "planned"
+    assert [planned["lower"], planned["upper"]] == [answer.lower, answer.upper]
+    assert summarise(**common, certificate=played)["answer"]["measured"] == "played"
+    exact = summarise(**common, certificate=played, truth={"model": SHOP, "value": 5.5, "regret": 0.1})["answer"]
+    assert (exact["measured"], exact["value"], exact["regret_measured"]) == ("exact", 5.5, "exact")
+    boot = summarise(**common, certificate=CERTIFICATE)["answer"]
+    assert (boot["regret"], boot["regret_upper"], boot["regret_measured"]) == (0.021, 0.048, "bootstrap")
+
+
+def test_planned_values_are_called_optimistic():
+    text = re.sub(r"\s+", " ", page(summary_of(SHOP, known=False)))
+    assert "The policy is planned to earn" in text
+    assert "Such values are optimistic" in text
+    assert "in the recovered model, optimistic by nature; not a measurement" in text
+    assert "not a guarantee" in text
+
+
+def test_gain_is_the_difference_to_the_fixed_policy(shop):
+    rows = {row["role"]: row["value"] for row in shop["comparison"]["rows"] if row["role"]}
+    assert shop["answer"]["gain"] == pytest.approx(rows["adaptive"] - rows["fixed"])
+    assert rows["adaptive"] == evaluate(plan(noisy(SHOP)).policy, SHOP).value
+
+
+def test_page_is_the_same_from_json_and_needs_nothing_else(shop):
+    text = page(shop)
+    assert page(json.loads(json.dumps(shop))) == text
+    assert re.findall(r"https?://[^\"'\s]+", text) == ["http://www.w3.org/2000/svg"]
+    assert set(re.findall(r"(?:src|href)=\"([^\"]*)\"", text)) == {"data:,", "#session-title"}
+    assert "url(" not in text
+    assert "@import" not in text
+    assert len(text) < 200_000
+
+
+def test_a_bare_summary_is_a_page():
+    model = problems.make("hard")
+    text = page(summarise(title="bare", model=model, plan=plan(model)))
+    assert "Nothing was found that the data leave open" in text
+
+
+def test_a_policy_too_large_for_a_page_is_exported_apart(monkeypatch):
+    monkeypatch.setattr("rewardmix.report.summary.LARGEST_SESSION", 100)
+    summary = summarise(title="large", model=SHOP, plan=plan(SHOP))
+    assert summary["session"] is None
+    text = page(summary)
+    assert "rewardmix export POLICY --format json" in text
+    assert "<script" not in text
+
+
+def test_long_curves_and_many_rewards_are_thinned():
+    model = problems.make("random", states=20, actions=3, horizon=3)
+    curve = [(k, 1 / k) for k in range(1, 5_000)]
+    summary = summarise(title="long", model=model, plan=plan(model), uncertainty=curve)
+    assert summary["uncertainty"][0] == [1.0, 1.0]
+    assert summary["uncertainty"][-1] == [4_999.0, 1 / 4_999]
+    assert len(summary["uncertainty"]) <= 240
+    gaps = np.abs(model.gap).ravel()
+    shown = [row["state"] * 3 + row["action"] for row in summary["rewards"]["rows"]]
+    assert set(shown) == set(np.argsort(-gaps)[:30])
+    assert summary["rewards"]["left_out"] == 30
+
+
+def test_other_data_are_refused():
+    with pytest.raises(ValueError, match=r"summary: found schema None, expected 'rewardmix-result/1'"):
+        page({})
+    with pytest.raises(ValueError, match=r"plan: found a plan for rewards of shape \(2, 3, 4\), expected \(2, 4, 4\)"):
+        summarise(title="", model=SHOP, plan=plan(problems.make("probe")))
+
+
+def test_open_questions_are_one_sentence_each():
+    assert questions_of("Everything is identified, up to the order of the 2 contexts.") == []
+    assert questions_of("Not identified: no episode has two; at 3 it is unknown.") == [
+        "No episode has two.",
+        "At 3 it is unknown.",
+    ]
+
+
+def test_numbers_are_said_with_the_digits_that_tell():
+    said = [words.fine(value) for value in (0.0, 0.62, 0.031, 0.0007, 3e-7, -3e-7, -1.5, None)]
+    assert said == [
+        "0.00",
+        "0.62",
+        "0.031",
+        "0.0007",
+        "<\u202f0.0001",
+        ">\u202f\N{MINUS SIGN}0.0001",
+        "\N{MINUS SIGN}1.50",
+        "\N{EN DASH}",
+    ]
+    assert words.between(1.0, 1.2) == "1.00 to 1.20"
+    assert words.between(1.00001, 1.00002) == "1.0000 to 1.0000"
+    assert words.count(1234567) == "1\u202f234\u202f567"
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 8.9), (1e-9, 2e-9), (5, 5), (0, 1e6)])
+def test_ticks_are_inside(low, high):
+    found = ticks(low, high)
+    assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in found)
+    assert 1 <= len(found) <= 11
+
+
+def luminance(colour: str) -> float:
+    parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_text_has_contrast_in_light_and_dark(shop):
+    blocks = re.findall(r":root \{(.*?)\}", page(shop), flags=re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", block))
+        pairs = [(ink, back) for ink in ("ink", "soft", "accent", "warn", "good") for back in ("paper", "sheet")]
+        pairs += [("accent-ink", "accent"), *((f"a{i}", "ink") for i in range(8)), ("soft", "faint")]
+        for ink, back in pairs:
+            light, dark = sorted((luminance(colours[ink]), luminance(colours[back])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, back)
+        for i in range(8):  # shapes need 3 to 1
+            light, dark = sorted((luminance(colours[f"k{i}"]), luminance(colours["sheet"])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 3, i
