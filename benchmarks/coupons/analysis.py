@@ -28,9 +28,10 @@ def show(rows: list[dict[str, Any]]) -> None:
             continue
         lift, wanted = learned - fixed, known_adaptive - known_fixed
         error = lift.std(ddof=1) / np.sqrt(lift.size)  # splits share households: rather too small
+        verdict = "met" if lift.mean() >= settings.GOAL * wanted else "MISSED"
         out.append([product, lift.size, f"{fixed.mean():.3f}", f"{learned.mean():.3f}",
                     f"{lift.mean():.3f} +- {error:.3f}", f"{wanted:.2f}", f"{lift.mean() / wanted:.3f}",
-                    f"{int((lift > 0).sum())}/{lift.size}", "met" if lift.mean() >= settings.GOAL * wanted else "MISSED"])
+                    f"{int((lift > 0).sum())}/{lift.size}", verdict])
     table(["product", "splits", "fixed brand", "learned", "lift", "to reach", "ratio", "splits ahead",
            f"target {settings.GOAL}"], out)
 
@@ -48,7 +49,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
         learned, fixed = of(rows, product)
         for a, b in zip(fixed, learned, strict=True):
             axis.plot([0, 1], [a, b], "o-", color="0.7", ms=4)
-        axis.plot([0, 1], [fixed.mean(), learned.mean()], "o-", color="C0", lw=2.5, label=f"mean of {fixed.size} splits")
+        mean = [fixed.mean(), learned.mean()]
+        axis.plot([0, 1], mean, "o-", color="C0", lw=2.5, label=f"mean of {fixed.size} splits")
         axis.set(xticks=[0, 1], xticklabels=["best fixed brand", "learned policy"], xlim=(-0.3, 1.3), title=product)
         axis.set_ylabel(f"hits of {settings.HORIZON} in held-out households")
         axis.legend(loc="upper left")

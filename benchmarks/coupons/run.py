@@ -69,7 +69,7 @@ def main() -> None:
     for product in settings.PRODUCTS:
         for seed in range(2 if quick else settings.SPLITS):
             rows.append(split(product, seed, 300 if quick else settings.EPISODES))
-            print(f"{product} split {seed}: learned {rows[-1]['learned']:.3f} fixed {rows[-1]['fixed']:.3f}", flush=True)
+            print(product, seed, f"learned {rows[-1]['learned']:.3f} fixed {rows[-1]['fixed']:.3f}", flush=True)
         if not quick:
             record("coupons", {"rows": rows})
     analysis.show(rows)

@@ -29,7 +29,7 @@ from rewardmix.model import RewardMixingMDP
 
 
 class ManyCopies(VecEnv):
-    """Our vector environment in the shape that stable-baselines3 wants, with the observation of PreviousActionReward."""
+    """Our vector environment as stable-baselines3 wants it, with the observation of PreviousActionReward."""
 
     def __init__(self, model: RewardMixingMDP, num_envs: int, seed: int) -> None:
         self.inner = RewardMixingVectorEnv(model, num_envs, autoreset_mode="SameStep")

@@ -24,7 +24,9 @@ def limits(successes: int, trials: int, failure: float = 0.05) -> tuple[float, f
 
 def show(part: str, rows: list[dict[str, Any]]) -> None:
     """How many worlds are within the bound."""
-    bound, target = (settings.REGRET, settings.WITHIN) if part == "budget" else (settings.ACCURACY, 1 - settings.FAILURE)
+    bound, target = settings.REGRET, settings.WITHIN
+    if part == "rule":
+        bound, target = settings.ACCURACY, 1 - settings.FAILURE
     out = []
     for name, key in (("learn", "regret"), ("best Markov policy", "markov")):
         within = int((np.array([row[key] for row in rows]) <= bound).sum())
@@ -56,7 +58,7 @@ def draw() -> None:
 
     parts = [part for part in ("budget", "rule") if stored(part)]
     figure, axes = plt.subplots(1, len(parts), figsize=(5 * len(parts), 4), layout="constrained", squeeze=False)
-    titles = {"budget": f"{settings.EPISODES} episodes", "rule": f"stopping by the rule at accuracy {settings.ACCURACY}"}
+    titles = {"budget": f"{settings.EPISODES} episodes", "rule": f"stopping by the rule, accuracy {settings.ACCURACY}"}
     bounds = {"budget": settings.REGRET, "rule": settings.ACCURACY}
     for part, axis in zip(parts, axes[0], strict=True):
         rows = stored(part)
