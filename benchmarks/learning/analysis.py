@@ -30,8 +30,9 @@ def stored(name: str) -> Any:
 def main() -> None:
     """Print and draw all that there is."""
     if rows := stored("results"):
-        main_table(rows["rows"])
-        draw_grid(rows["rows"])
+        together = rows["rows"] + (stored("long") or {"rows": []})["rows"]
+        main_table(together)
+        draw_grid(together)
     if rows := stored("hard"):
         hard_table(rows["rows"])
     if rows := stored("others"):
@@ -46,7 +47,7 @@ def main_table(rows: list[dict[str, Any]]) -> None:
     out = []
     for row in rows:
         share, regret = np.array(row["share"]), np.array(row["regret"])
-        error = share.std(ddof=1) / math.sqrt(share.size)
+        error = share.std(ddof=1) / math.sqrt(share.size) if share.size > 1 else math.nan
         target = settings.TARGETS.get(row["episodes"])
         counts = target is not None and not row["problem"].startswith("hard")
         verdict = ("met" if share.mean() >= target else "MISSED") if counts else ""

@@ -1,15 +1,16 @@
 """How much of the gain of adapting ``learn`` captures: problems x budgets x seeds, exact values throughout.
 
-python -m benchmarks.learning.run [--quick] [--parts grid,hard,others]
+python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,others]
 
-Every part writes a file of its own, ``results.json``, ``hard.json`` and ``others.json``, and writes it again whenever a
-row is finished. ``python -m benchmarks.learning.analysis`` prints the tables and draws the figures.
+Every part writes a file of its own, ``results.json``, ``long.json``, ``hard.json`` and ``others.json``, and writes it
+again whenever a row is finished. ``python -m benchmarks.learning.analysis`` prints the tables and draws the figures.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.learning import analysis, settings
@@ -46,14 +47,24 @@ def row_of(name: str, episodes: int, runs: list[dict[str, float]]) -> dict[str, 
 
 def grid(quick: bool) -> None:
     """The main table: small budgets first, so that an interrupted run has whole columns."""
+    cells(settings.BUDGETS[: 2 if quick else None], 2 if quick else settings.SEEDS, None if quick else "results")
+
+
+def long(quick: bool) -> None:
+    """The last column of the main table, with fewer seeds."""
+    cells((5000 if quick else settings.LONG_BUDGET,), 1 if quick else settings.LONG_SEEDS, None if quick else "long")
+
+
+def cells(budgets: Sequence[int], seeds: int, file: str | None) -> None:
+    """Run every problem at every budget."""
     rows = []
-    for episodes in settings.BUDGETS[: 2 if quick else None]:
+    for episodes in budgets:
         for name in settings.PROBLEMS:
-            world, seeds = world_of(name), 2 if quick else settings.SEEDS[episodes]
+            world = world_of(name)
             rows.append(row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)]))
             print(analysis.line(rows[-1]), flush=True)
-            if not quick:
-                record("learning", {"rows": rows})
+            if file is not None:
+                record("learning", {"rows": rows}, name=file)
 
 
 def hard(quick: bool) -> None:
@@ -90,10 +101,10 @@ def main() -> None:
     """The parts asked for."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default="hard,grid,others")
+    asked.add_argument("--parts", default="hard,grid,long,others")
     given = asked.parse_args()
     for part in given.parts.split(","):
-        {"grid": grid, "hard": hard, "others": others}[part](given.quick)
+        {"grid": grid, "long": long, "hard": hard, "others": others}[part](given.quick)
     if not given.quick:
         analysis.main()
 
