@@ -56,3 +56,21 @@ def test_the_version_is_the_same_everywhere():
     from rewardmix import __version__
 
     assert f"version: {__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_page_on_the_paper_names_every_test_of_it_and_no_other():
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    tests = set(re.findall(r"^def (test_\w+)", (ROOT / "tests" / "test_paper.py").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`(test_\w+)`", page))
+    assert named <= tests, named - tests
+    assert {name for name in tests if not any(name.startswith(known) for known in named)} == set()
+
+
+def test_departures_that_are_cited_are_numbered():
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8").split("## Departures")[1]
+    numbers = [int(number) for number in re.findall(r"^(\d+)\. ", page, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    files = [*(ROOT / "src").rglob("*.py"), ROOT / "tests" / "test_paper.py"]
+    for path in files:
+        for cited in re.findall(r"departures? (\d+)(?: and (\d+))?", path.read_text(encoding="utf-8")):
+            assert all(int(number) in numbers for number in cited if number), f"{path.name} cites {cited}"

@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, evaluate, export, learn, plan, recover, report
+from rewardmix.cli import describe, evaluate, explore, export, learn, plan, recover, report
 
 app = typer.Typer(
     name="rewardmix",
@@ -24,6 +24,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("envs")(describe.envs)
 app.command("describe")(describe.describe)
 app.command("plan")(plan.plan)
+app.command("explore")(explore.explore)
+app.command("theory")(explore.theory)
 app.command("recover")(recover.recover)
 app.command("export")(export.export)
 app.command("report")(report.report)
