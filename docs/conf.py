@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "plain_math",
     "pictures",
+    "self_contained",
     "studies",
 ]
 html_math_renderer = "mathml"
@@ -55,7 +56,7 @@ def plain(line):
     """Escape what reStructuredText would take for marks, outside of ``code``."""
     parts = line.split("``")
     for i in range(0, len(parts), 2):
-        parts[i] = re.sub(r"(?<=[\w')\]])\*(?=[\w(])|(?<!`)\|(?!`)", r"\\\g<0>", parts[i])
+        parts[i] = re.sub(r"(?<=[\w')\]])\*(?=[\w(])|(?<![\\*])\*(?=\w)(?![^*]*\*)|(?<!`)\|(?!`)", r"\\\g<0>", parts[i])
     return "``".join(parts)
 
 

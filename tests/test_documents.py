@@ -1,22 +1,16 @@
 """What is written is run: code blocks, commands, outputs, links and the table of public names."""
 
-import contextlib
-import io
-import os
 import re
-import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from document_blocks import FENCE, SHELL, agrees, outputs
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 REGISTRIES = r"index-url|/simple\b|pythonhosted|pypi\.org/(?!project)|registry\."
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-SHELL = ("bash", "console")
 
 
 def name_of(path):
@@ -29,44 +23,10 @@ def pages_with(*languages):
 
 @pytest.mark.parametrize("path", pages_with("python", *SHELL), ids=name_of)
 def test_code_blocks_run(path, tmp_path, monkeypatch):
-    """All Python blocks and rewardmix commands of a page, in order, in one namespace and an empty folder.
-
-    A block of text behind one of them is its output, as it is printed; ``...`` stands for what may differ.
-    """
+    """In an empty folder; outputs are as shown. ``python tests/document_blocks.py PAGE`` writes them anew."""
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    printed = ""
-    for kind, block in FENCE.findall(path.read_text(encoding="utf-8")):
-        if kind == "python":
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(block, str(path), "exec"), namespace)
-            printed = out.getvalue()
-        elif kind in SHELL:
-            printed = "".join(run(line) for line in commands_of(block))
-        elif kind == "text" and printed:
-            check_output(block, printed, path)
-
-
-def commands_of(block):
-    """The lines of a shell block that call rewardmix; a backslash joins lines."""
-    lines = block.replace("\\\n", " ").splitlines()
-    return [line for line in (line.removeprefix("$ ") for line in lines) if line.startswith("rewardmix ")]
-
-
-def run(line):
-    command = [sys.executable, "-m", "rewardmix", *shlex.split(line, comments=True)[1:]]
-    place = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # a relative path would not survive the empty folder
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=place)
-    assert done.returncode == 0, f"{line}\n{done.stderr}"
-    return done.stdout
-
-
-def check_output(block, printed, path):
-    wanted, found = (
-        "\n".join(line.rstrip() for line in text.strip().splitlines() if line.strip()) for text in (block, printed)
-    )
-    pattern = ".*?".join(re.escape(part) for part in wanted.split("..."))
-    assert re.fullmatch(pattern, found, re.DOTALL), f"{name_of(path)} shows\n{wanted}\nbut this was printed:\n{found}"
+    for found, printed in outputs(path):
+        assert agrees(found[2], printed), f"{name_of(path)} shows\n{found[2]}\nbut this was printed:\n{printed}"
 
 
 def test_the_readme_has_code_by_line_five_and_the_two_commands():
