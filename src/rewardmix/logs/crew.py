@@ -37,7 +37,6 @@ class Crew(Protocol):
         """function(part, *common) of every held part, in their order."""
         ...
 
-
     def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """(number, function(item)) of every item, whichever is ready first."""
         ...
@@ -104,7 +103,6 @@ class Processes:
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """All at once; the results come in order."""
         yield from self.pool.map(function, parts, *_repeated(common, len(parts)))
-
 
     def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """All at once."""

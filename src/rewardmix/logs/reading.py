@@ -24,7 +24,6 @@ from rewardmix.logs.sources import Source, source_of
 from rewardmix.logs.survey import Survey, Wanted, survey
 from rewardmix.logs.world import World
 
-
 ROWS_PER_PART = 1 << 21
 """Enough to make starting a part cheap, few enough for many parts to be in memory."""
 
@@ -121,12 +120,18 @@ def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
     horizon = declared.horizon or episodes.horizon
     if horizon < longest:
         refuse("horizon", horizon, f"at least {longest}, the longest episode")
-    world = World(episodes.num_states, episodes.num_actions, horizon, episodes.reward_values,
-                  declared.state_names, declared.action_names)
+    world = World(
+        episodes.num_states,
+        episodes.num_actions,
+        horizon,
+        episodes.reward_values,
+        declared.state_names,
+        declared.action_names,
+    )
     if not len(episodes):
         refuse("log", "no episodes", "at least one")
     size = max(1, arrow.BATCH // max(1, horizon))
-    parts = [Compact.of(episodes[begin:begin + size], world) for begin in range(0, len(episodes), size)]
+    parts = [Compact.of(episodes[begin : begin + size], world) for begin in range(0, len(episodes), size)]
     checked = crew.hold(_as_checked, parts)
     rows = int(episodes.lengths.sum())
     return Log(world, tuple(one.part for one in checked), crew, Notes(rows, len(episodes), len(episodes)))
@@ -146,10 +151,20 @@ def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool)
     if problems and (not skip_bad or twice):
         _refuse_all(problems, episodes - kept, episodes, skip_bad)
     if not kept:
-        refuse("log", "no episodes" if not episodes else f"{episodes} episodes, all of them bad", "at least one good episode")
+        refuse(
+            "log",
+            "no episodes" if not episodes else f"{episodes} episodes, all of them bad",
+            "at least one good episode",
+        )
     longest = max(one.longest for one in checked)
-    world = World(limits.num_states, limits.num_actions, declared.horizon or longest, np.asarray(limits.reward_values),
-                  coding.state_names, coding.action_names)
+    world = World(
+        limits.num_states,
+        limits.num_actions,
+        declared.horizon or longest,
+        np.asarray(limits.reward_values),
+        coding.state_names,
+        coding.action_names,
+    )
     notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
     return Log(world, tuple(one.part for one in checked if len(one.part)), crew, notes, source.shelf)
 
@@ -170,8 +185,9 @@ def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Lim
             found = found + part
     states = declared.state_names or (tuple(sorted(found.states)) if by_name[0] else ())
     actions = declared.action_names or (tuple(sorted(found.actions)) if by_name[1] else ())
-    coding = Coding(names, texts, states if by_name[0] else (), actions if by_name[1] else (),
-                    1 if found.first_step == 1 else 0)
+    coding = Coding(
+        names, texts, states if by_name[0] else (), actions if by_name[1] else (), 1 if found.first_step == 1 else 0
+    )
     limits = Limits(
         declared.num_states or len(states) or max(found.states, default=0) + 1,
         declared.num_actions or len(actions) or max(found.actions, default=0) + 1,
@@ -198,7 +214,9 @@ def _mended(
     pieces: Sequence[Any], checked: list[Checked], coding: Coding, limits: Limits, crew: Crew
 ) -> tuple[Sequence[Any], list[Checked], int]:
     """Read the pieces again whose border cuts an episode, this time across it; and how many borders do."""
-    cuts = {i for i in range(len(pieces) - 1) if pieces[i].path == pieces[i + 1].path and _touch(checked[i], checked[i + 1])}
+    cuts = {
+        i for i in range(len(pieces) - 1) if pieces[i].path == pieces[i + 1].path and _touch(checked[i], checked[i + 1])
+    }
     if not cuts:
         return pieces, checked, 0
     heads = {i + 1 for i in cuts}
