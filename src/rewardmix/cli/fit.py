@@ -49,9 +49,17 @@ def fit(
     )
     with ExitStack() as stack:
         crew = _crew(stack, scheduler, processes)
-        show_bar, show_line = stack.enter_context(bar("counting", None)), stack.enter_context(live_line())
-        show_line("reading and checking every row")
-        data = logs.read(source, columns=names, horizon=horizon, reward_values=values, skip_bad=skip_bad, crew=crew)
+        with bar("reading", 1.0) as show:
+            data = logs.read(
+                source,
+                columns=names,
+                horizon=horizon,
+                reward_values=values,
+                skip_bad=skip_bad,
+                crew=crew,
+                on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
+            )
+        show_bar, show_line = stack.enter_context(bar("counting", 1.0)), stack.enter_context(live_line())
         fitted = logs.fit(
             data,
             num_contexts=number,
@@ -96,7 +104,7 @@ def _numbers(text: str | None) -> list[float] | None:
 def _teller(show_bar: Any, show_line: Any) -> Any:
     def tell(progress: Progress) -> None:
         if progress.stage == "count":
-            show_bar(progress.done, f"{progress.done} of {progress.total} parts counted")
+            show_bar(progress.done / progress.total, f"{progress.done} of {progress.total} parts")
         else:
             of = f" of {progress.total}" if progress.total else ""
             show_line(f"{progress.stage} {progress.done or ''}{of if progress.done else ''}")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rewardmix._check import refuse
+from rewardmix.logs.crew import Report, told
 
 NEEDED = "A cluster needs Dask: pip install 'rewardmix[cluster]'"
 
@@ -37,15 +38,15 @@ class Cluster:
                 refuse("client", type(client).__name__, "a dask.distributed Client")
         self.client = client
 
-    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+    def hold(
+        self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any, on_update: Report | None = None
+    ) -> list[Any]:
         """All at once; only what describes a part travels back, the part stays."""
         checked = self._each(function, pieces, common)
         kept = self.client.map(_part, checked, pure=False)
-        summaries = self.client.gather(self.client.map(_without_part, checked, pure=False))
-        return [
-            replace(summary, part=Held(future, len(summary.part)))
-            for summary, future in zip(summaries, kept, strict=True)
-        ]
+        summaries = self.client.map(_without_part, checked, pure=False)
+        found = told((summary.result() for summary in summaries), len(pieces), on_update)
+        return [replace(one, part=Held(future, len(one.part))) for one, future in zip(found, kept, strict=True)]
 
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """All at once; the results come in order."""

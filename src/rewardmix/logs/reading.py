@@ -17,7 +17,7 @@ from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, c
 from rewardmix.logs.checking_kernels import KINDS
 from rewardmix.logs.columns import Coding, Names
 from rewardmix.logs.compact import Compact
-from rewardmix.logs.crew import Crew, Here
+from rewardmix.logs.crew import Crew, Here, Report
 from rewardmix.logs.log import Log, Notes
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sources import Source, source_of
@@ -53,6 +53,7 @@ def read(
     skip_bad: bool = False,
     rows_per_part: int = ROWS_PER_PART,
     crew: Crew | None = None,
+    on_update: Report | None = None,
 ) -> Log:
     """Read and check a log.
 
@@ -70,6 +71,7 @@ def read(
         skip_bad: drop episodes with problems instead of refusing the log; ``log.notes`` says how many.
         rows_per_part: about how many rows are read, kept and worked on at a time.
         crew: who reads: this process, ``Processes(n)``, or ``Cluster(client)``.
+        on_update: called with (parts read, parts in all).
     """
     names = Names(**_roles(columns))
     declared = Declared(
@@ -89,7 +91,7 @@ def read(
     if isinstance(source, Episodes):
         return _of_episodes(source, declared, hands)
     found = source_of(source, names, as_count("rows_per_part", rows_per_part))
-    return _checked_log(found, _completed(declared, found), hands, skip_bad)
+    return _checked_log(found, _completed(declared, found), hands, skip_bad, on_update)
 
 
 def _roles(columns: Mapping[str, str | None] | None) -> dict[str, Any]:
@@ -141,9 +143,9 @@ def _as_checked(part: Compact) -> Checked:
     return Checked(part, rows=part.rows, episodes=len(part), longest=int(part.lengths.max(initial=0)))
 
 
-def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool) -> Log:
+def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool, on_update: Report | None) -> Log:
     coding, limits = _agreed(source, declared, crew)
-    checked = crew.hold(check, source.pieces, coding, limits)
+    checked = crew.hold(check, source.pieces, coding, limits, on_update=on_update)
     pieces, checked, cut = _mended(source.pieces, checked, coding, limits, crew)
     problems, twice = _all_problems(pieces, checked, coding, crew)
     episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
