@@ -1,6 +1,6 @@
 """Logs at scale: reading, counting, EM passes; beside polars and duckdb; on two and four workers.
 
-    python -m benchmarks.logs.run [--quick]
+python -m benchmarks.logs.run [--quick]
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ def measure(path: str) -> dict[str, float]:
 
 def alone(path: Path) -> dict[str, float]:
     """``measure`` in a fresh process, after a small log has compiled (or loaded) the kernels."""
-    code = (
-        "import json, sys; from benchmarks.logs import run; run.warm(); print(json.dumps(run.measure(sys.argv[1])))"
-    )
+    code = "import json, sys; from benchmarks.logs import run; run.warm(); print(json.dumps(run.measure(sys.argv[1])))"
     import json
 
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)

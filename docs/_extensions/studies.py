@@ -14,34 +14,39 @@ ROOT = Path(__file__).parents[2]
 
 
 class Studies(SphinxDirective):
-    """A section for each study."""
+    """A section for each study that has committed results."""
 
     def run(self):
         """The sections, in the order of their names."""
-        return [self.section(path) for path in sorted((ROOT / "benchmarks").glob("*/results*.json"))]
+        folders = sorted({path.parent for path in (ROOT / "benchmarks").glob("*/*.json")})
+        return [self.section(folder) for folder in folders]
 
-    def section(self, path):
-        """Title, what was run where, and the figures."""
-        self.env.note_dependency(str(path))
-        study, about = path.parent.name, json.loads(path.read_text(encoding="utf-8"))
-        title = study if path.stem == "results" else f"{study} ({path.stem})"
-        section = nodes.section("", nodes.title("", title.capitalize()), ids=[f"study-{title.replace(' ', '-')}"])
-        machine = about.get("machine", {})
-        facts = f"{machine.get('processor', 'machine not recorded')}, {machine.get('cores', '?')} cores"
-        section += nodes.paragraph(
-            "",
-            "",
-            nodes.literal("", about.get("command", "")),
-            nodes.Text(f" on {facts}, {about.get('date', '')}. Numbers: "),
-            nodes.literal("", str(path.relative_to(ROOT))),
-            nodes.Text("."),
-        )
-        drawn = [*sorted(path.parent.glob("*.svg")), *sorted((ROOT / "docs/pictures").glob(f"bench-{study}*.svg"))]
-        for figure in drawn if path.stem == "results" else []:
+    def section(self, folder):
+        """Title, what was run where, and the figures: the study's own, then those of docs/pictures."""
+        study = folder.name
+        section = nodes.section("", nodes.title("", study.capitalize()), ids=[f"study-{study}"])
+        for path in sorted(folder.glob("*.json")):
+            section += self.results(path)
+        for figure in [*sorted(folder.glob("*.svg")), *sorted((ROOT / "docs/pictures").glob(f"bench-{study}*.svg"))]:
             words = figure.stem.removeprefix("bench-").replace("-", " ").replace("_", " ")
             where = Path("/") / ".." / figure.relative_to(ROOT)
             section += card(str(where), f"Figure of the study {study}: {words}")
         return section
+
+    def results(self, path):
+        """One file: its command, machine and day."""
+        self.env.note_dependency(str(path))
+        about = json.loads(path.read_text(encoding="utf-8"))
+        machine = about.get("machine", {})
+        facts = f"{machine.get('processor', 'a machine not recorded')}, {machine.get('cores', '?')} cores"
+        return nodes.paragraph(
+            "",
+            "",
+            nodes.literal("", str(path.relative_to(ROOT))),
+            nodes.Text(" by "),
+            nodes.literal("", about.get("command", "an unrecorded command")),
+            nodes.Text(f" on {facts}, {about.get('date', 'day not recorded')}."),
+        )
 
 
 def setup(app):

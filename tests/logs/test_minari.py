@@ -40,11 +40,16 @@ def test_a_foreign_dataset_of_a_discrete_environment_is_fitted():
         while not buffer.rewards or not (buffer.terminations[-1] or buffer.truncations[-1]):
             action = env.action_space.sample()
             state, reward, ended, cut, _ = env.step(action)
-            for name, value in zip(("observations", "actions", "rewards", "terminations", "truncations"),
-                                   (state, action, reward, ended, cut), strict=True):
+            for name, value in zip(
+                ("observations", "actions", "rewards", "terminations", "truncations"),
+                (state, action, reward, ended, cut),
+                strict=True,
+            ):
                 getattr(buffer, name).append(value)
         buffers.append(buffer)
-    dataset = minari.create_dataset_from_buffers("frozen/lake-v0", buffers, env=env, algorithm_name="random", data_format="arrow")
+    dataset = minari.create_dataset_from_buffers(
+        "frozen/lake-v0", buffers, env=env, algorithm_name="random", data_format="arrow"
+    )
     fitted = logs.fit(dataset, resamples=0)
     assert fitted.model.num_actions == 4
     assert fitted.info.moments.episodes == 60

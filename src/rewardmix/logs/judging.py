@@ -50,7 +50,13 @@ def logliks(bags: Patterns, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype
 
 
 def bootstrap(
-    episodes: Episodes, model: RewardMixingMDP, found: Plan, question: Question, resamples: int, gap: float, total: int,
+    episodes: Episodes,
+    model: RewardMixingMDP,
+    found: Plan,
+    question: Question,
+    resamples: int,
+    gap: float,
+    total: int,
     on_update: Callable[[int], None],
 ) -> Bootstrap:
     """Value and regret of the policy in models of resampled episodes, scaled to the length of the whole log."""
@@ -70,6 +76,11 @@ def bootstrap(
     spread = NORMAL_95 * shrink * (float(np.std(values, ddof=1)) if len(values) > 1 else float("inf"))
     radius = NORMAL_95 * shrink * (np.std(weights, axis=0, ddof=1) if len(weights) > 1 else np.inf * model.weights)
     return Bootstrap(
-        len(values), value, value - spread, value + spread, float(np.mean(regrets)) * shrink**2 if regrets else float("nan"),
-        tuple(np.clip(model.weights - radius, 0.0, 1.0).tolist()), tuple(np.clip(model.weights + radius, 0.0, 1.0).tolist()),
+        len(values),
+        value,
+        value - spread,
+        value + spread,
+        float(np.mean(regrets)) * shrink**2 if regrets else float("nan"),
+        tuple(np.clip(model.weights - radius, 0.0, 1.0).tolist()),
+        tuple(np.clip(model.weights + radius, 0.0, 1.0).tolist()),
     )
