@@ -3,7 +3,7 @@
 from rewardmix.logs.checking import Problem
 from rewardmix.logs.cluster import Cluster
 from rewardmix.logs.crew import Crew, Here, Processes
-from rewardmix.logs.fitted import Fitted, FitInfo
+from rewardmix.logs.fitted import FitInfo, Fitted
 from rewardmix.logs.fitting import Progress, fit
 from rewardmix.logs.log import Log, Notes
 from rewardmix.logs.minari import read_minari, write_minari

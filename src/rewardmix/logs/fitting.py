@@ -25,7 +25,7 @@ from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
 from rewardmix.logs.cluster import Cluster
 from rewardmix.logs.compact import Compact, loaded
 from rewardmix.logs.crew import Crew, Here
-from rewardmix.logs.fitted import Bootstrap, Fitted, FitInfo, HeldOut, coverage
+from rewardmix.logs.fitted import Bootstrap, FitInfo, Fitted, HeldOut, coverage
 from rewardmix.logs.judging import bootstrap, held_out
 from rewardmix.logs.log import Log
 from rewardmix.logs.offpolicy import OffPolicy

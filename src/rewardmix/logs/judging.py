@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rewardmix.bootstrap import mixture_of, refitted
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.logs.fitted import Bootstrap, HeldOut
 from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan
+from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.patterns import Patterns, patterns
 from rewardmix.recovery.result import Question
@@ -34,7 +34,7 @@ def held_out(
         return None, None
     bags = patterns(left)
     average = patterns(rest).average
-    many = logliks(bags, mixture_of(other, left))
+    many = logliks(bags, mixture_of_model(other, left))
     one = logliks(bags, Mixture(np.ones(1), average[None]))
     error = float((many - one).std(ddof=1)) / many.size**0.5
     likelihood = HeldOut(int(fresh.sum()), float(many.mean()), float(one.mean()), error)
@@ -50,7 +50,13 @@ def logliks(bags: Patterns, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype
 
 
 def bootstrap(
-    episodes: Episodes, model: RewardMixingMDP, found: Plan, question: Question, resamples: int, gap: float, total: int,
+    episodes: Episodes,
+    model: RewardMixingMDP,
+    found: Plan,
+    question: Question,
+    resamples: int,
+    gap: float,
+    total: int,
     on_update: Callable[[int], None],
 ) -> Bootstrap:
     """Value and regret of the policy in models of resampled episodes, scaled to the length of the whole log."""
@@ -70,6 +76,11 @@ def bootstrap(
     spread = NORMAL_95 * shrink * (float(np.std(values, ddof=1)) if len(values) > 1 else float("inf"))
     radius = NORMAL_95 * shrink * (np.std(weights, axis=0, ddof=1) if len(weights) > 1 else np.inf * model.weights)
     return Bootstrap(
-        len(values), value, value - spread, value + spread, float(np.mean(regrets)) * shrink**2 if regrets else float("nan"),
-        tuple(np.clip(model.weights - radius, 0.0, 1.0).tolist()), tuple(np.clip(model.weights + radius, 0.0, 1.0).tolist()),
+        len(values),
+        value,
+        value - spread,
+        value + spread,
+        float(np.mean(regrets)) * shrink**2 if regrets else float("nan"),
+        tuple(np.clip(model.weights - radius, 0.0, 1.0).tolist()),
+        tuple(np.clip(model.weights + radius, 0.0, 1.0).tolist()),
     )

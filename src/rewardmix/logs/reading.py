@@ -24,7 +24,6 @@ from rewardmix.logs.sources import Source, source_of
 from rewardmix.logs.survey import Survey, Wanted, survey
 from rewardmix.logs.world import World
 
-
 ROWS_PER_PART = 1 << 21
 """Enough to make starting a part cheap, few enough for many parts to be in memory."""
 
