@@ -245,6 +245,7 @@ def test_lemma_feasible_optimism(runs):
     model, moments = runs
     for each in moments:
         box = confidence_set(each, failure=FAILURE)
+        assert (box.radius >= np.sqrt(np.log(4 * 5 / FAILURE) / (2 * box.counts))).all()  # Hoeffding, for all 10 pairs
         assert box.contains(model)
         assert magnitudes(box).status == "feasible"
         assert parities(box).conflicts == ()
