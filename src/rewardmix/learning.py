@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,18 +149,6 @@ def learn(
     return run.by_rule(validate)
 
 
-def refresh_at(episodes: int, growth: float = 1.1) -> int:
-    """The first number of episodes, from ``episodes`` on, at which exploration plans everything anew.
-
-    Rounds end there, so that stopping and going on changes nothing: an exploration in rounds, or resumed from a
-    checkpoint, is the same as one in a single go.
-    """
-    played = 0
-    while played < episodes:
-        played = max(played + 1, math.ceil(growth * played))
-    return played
-
-
 @dataclass
 class _Run:
     """One call of ``learn``: its arguments, and the stages as methods."""
@@ -186,8 +173,9 @@ class _Run:
         pairs = theory.practical_episodes(states, actions, length, COVERED)
         self.tell(Stage("forecast", max(FIRST_ROUND, pairs, states * actions * length / self.accuracy)))
         number, after = self._rounds_passed(), None
+        known = isinstance(self.world, RewardMixingMDP)  # played anew in each round: the same as if there were none
         while True:
-            after = self.explored(refresh_at(FIRST_ROUND << number), after)
+            after = self.explored(FIRST_ROUND << number, None if known else after)
             last = after.info.stopped == "interrupted" or after.episodes >= MOST_EPISODES
             if after.uncertainty <= COVERED or last:
                 learned = self.finish(after, COVERED, 0)

@@ -254,10 +254,10 @@ def packed(moments: Moments) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 def unpacked(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> Moments:
     """The way back from ``packed``; other entries are ignored."""
-    sizes = {name: int(meta[name]) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    sizes: dict[str, Any] = {name: int(meta[name]) for name in ("num_states", "num_actions", "horizon", "episodes")}
     shape = sizes["num_states"] * sizes["num_actions"], sizes["num_states"] + 1
     moves = csr_array(tuple(arrays[f"moves_{name}"] for name in ("data", "indices", "indptr")), shape=shape)
-    parts = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
+    parts: dict[str, Any] = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
     return Moments(**sizes, **parts, moves=moves)
 
 

@@ -17,8 +17,7 @@ SETTINGS = [practical, paper(1e-3), theory, Practical(0.5, 1 / 16)]
 
 def moments_of(reference):
     """(starts, moves, outcomes, pairs) as in the tests of Moments, from the reference's dictionaries."""
-    pairs = {key: count for key, count in reference.tables.items()}
-    return reference.starts, reference.moves, reference.outcomes, pairs
+    return reference.starts, reference.moves, reference.outcomes, reference.tables
 
 
 def dictionaries(moments, ordered):
@@ -30,7 +29,9 @@ def dictionaries(moments, ordered):
     if ordered:
         keys, tables = moments.selected_keys, moments.selected_tables
     x, y = np.divmod(keys, moments.num_state_actions)
-    pairs = {(int(x[p]), int(y[p]), int(i), int(j)): int(tables[p, i, j]) for p, i, j in np.argwhere(tables)}
+    pairs = {
+        (int(x[p]), int(y[p]), int(i), int(j)): int(tables[p, i, j]) for p, i, j in np.argwhere(tables)
+    }
     return starts, moves, outcomes, pairs
 
 
@@ -43,12 +44,8 @@ def test_compiled_equals_the_algorithm_written_out(confidence, counts):
 
 def test_more_values_contexts_and_a_sparse_world():
     values = {"contexts": 3, "reward_values": (-1.0, 0.0, 2.0)}
-    compare(
-        problems.make("random", states=4, actions=2, horizon=3, seed=1, successors=2, **values),
-        practical,
-        all_pairs,
-        60,
-    )
+    sparse = problems.make("random", states=4, actions=2, horizon=3, seed=1, successors=2, **values)
+    compare(sparse, practical, all_pairs, 60)
     compare(problems.make("random", states=2, actions=3, horizon=3, seed=2, **values), practical, selected, 60)
     compare(problems.make("lock", steps=3), practical, all_pairs, 30)
 

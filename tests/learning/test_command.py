@@ -86,14 +86,32 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
 def test_an_interrupt_leaves_a_valid_partial_result(tmp_path):
     import signal
 
-    arguments = ["learn", "rewardmix/Shop-v0", "--episodes", "1000000", "--validate", "0", "--out", str(tmp_path / "cut")]
-    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    arguments = [
+        "learn",
+        "rewardmix/Shop-v0",
+        "--episodes",
+        "1000000",
+        "--validate",
+        "0",
+        "--out",
+        str(tmp_path / "cut"),
+    ]
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background shells have it ignored
+    )
     for _ in range(600):
         if list((tmp_path / "cut" / "checkpoint" / "exploration").glob("episodes-*.safetensors")):
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    try:
+        _, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130, errors
     assert "the result holds what was gathered" in errors
     result = json.loads((tmp_path / "cut" / "result.json").read_text())

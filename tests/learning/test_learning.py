@@ -7,7 +7,7 @@ import pytest
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.bootstrap import bootstrap_regret
 from rewardmix.exploration import theory
-from rewardmix.learning import FIRST_ROUND, Stage, learn, refresh_at
+from rewardmix.learning import FIRST_ROUND, Stage, learn
 from rewardmix.policy import Controller
 
 
@@ -60,7 +60,7 @@ def test_without_a_budget_the_rule_stops_and_says_beforehand():
     assert certificate.uncertainty <= 0.5
     assert certificate.bootstrap.mean <= 0.3
     assert certificate.target == 0.5
-    assert learned.exploration.episodes == refresh_at(FIRST_ROUND)
+    assert learned.exploration.episodes == FIRST_ROUND
     assert {stage.name for stage in told} == {"forecast", "explore", "recover", "plan", "bootstrap"}
 
 
@@ -74,24 +74,14 @@ def test_the_theory_setting_asks_for_its_threshold():
 
 def test_rounds_change_nothing(tmp_path):
     """In one go, in rounds, with and without a checkpoint: the same counts, the same policy."""
-    rounds = learn("probe", accuracy=0.02, seed=5)
-    again = learn("probe", accuracy=0.02, seed=5, checkpoint=tmp_path)
-    straight = learn("probe", episodes=rounds.exploration.episodes, seed=5, resamples=0)
-    assert rounds.exploration.episodes > refresh_at(FIRST_ROUND)
+    rounds = learn("random", accuracy=0.004, seed=5)
+    again = learn("random", accuracy=0.004, seed=5, checkpoint=tmp_path)
+    straight = learn("random", accuracy=0.004, episodes=rounds.exploration.episodes, seed=5, resamples=0)
+    assert rounds.exploration.episodes > FIRST_ROUND
     for other in (again, straight):
         np.testing.assert_array_equal(other.model.rewards, rounds.model.rewards)
         np.testing.assert_array_equal(other.exploration.moments.pair_tables, rounds.exploration.moments.pair_tables)
         assert other.certificate.truth.value == rounds.certificate.truth.value
-
-
-def test_refresh_points_are_those_of_the_loop():
-    points = {refresh_at(k) for k in range(1, 400)}
-    played, expected = 0, set()
-    while played < 400:
-        played = max(played + 1, int(np.ceil(1.1 * played)))
-        expected.add(played)
-    assert points <= expected
-    assert all(refresh_at(point) == point for point in points)
 
 
 def test_more_contexts_and_known_weights():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from recovery.oracles_recovery import bags_of, every_outcome, joint_table, random_mixture
+from recovery.oracles_recovery import every_outcome, random_mixture
 from rewardmix.recovery.intervals import interval, standard_errors
 from rewardmix.recovery.likelihood import Mixture, statistics
 
@@ -14,7 +14,6 @@ def test_errors_are_those_of_the_inverse_hessian(contexts, values, free):
     bags = every_outcome(truth, [(0, 1, 2, 0, 1, 2) if values == 2 else (0, 1, 2, 2)])
     bags = bags.reweighted(bags.counts * 1e6)
     found, weight_errors = standard_errors(bags, truth, statistics(bags, truth), bags.average, 0.0, free_weights=free)
-    bag_list = bags_of(bags)
     laws = contexts * points * (values - 1)
 
     def mixture_at(theta):
@@ -24,8 +23,7 @@ def test_errors_are_those_of_the_inverse_hessian(contexts, values, free):
         return Mixture(weights, full)
 
     def loglik(theta):
-        mixture = mixture_at(theta)
-        return sum(count * np.log(joint_table(bag, mixture).sum()) for count, bag in bag_list)
+        return statistics(bags, mixture_at(theta)).loglik  # checked against the joint table elsewhere
 
     theta = truth.laws[..., 1:].ravel()
     theta = np.concatenate([theta, truth.weights[1:]]) if free else theta
@@ -53,3 +51,17 @@ def test_what_the_data_cannot_tell_has_an_infinite_error():
     lower, upper = interval(truth.laws, errors)
     np.testing.assert_array_equal(lower[:, [0, 2]], 0.0)
     np.testing.assert_array_equal(upper[:, [0, 2]], 1.0)
+
+
+def test_many_parameters_use_the_information_of_each_state_action(monkeypatch):
+    from rewardmix.recovery import intervals
+
+    truth = random_mixture(np.random.default_rng(4), 2, 3, weights=[0.5, 0.5])
+    bags = every_outcome(truth, [(0, 1, 2, 0, 1, 2)])
+    bags = bags.reweighted(bags.counts * 1e5)
+    arguments = bags, truth, statistics(bags, truth), bags.average, 0.0
+    joint, _ = standard_errors(*arguments, free_weights=False)
+    monkeypatch.setattr(intervals, "LARGEST", 0)
+    own, _ = standard_errors(*arguments, free_weights=False)
+    assert (own <= joint * (1 + 1e-9)).all()  # knowing the other state-actions exactly can only help
+    assert (own > 0.3 * joint).all()

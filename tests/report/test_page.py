@@ -14,6 +14,7 @@ from rewardmix import belief, problems
 from rewardmix.report import page
 
 SHOP = problems.make("shop")
+PHONE = {"width": 360, "height": 740}
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +244,7 @@ def test_an_injected_script_would_not_run(browser, tmp_path, shop):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone(opened, shop, scheme):
-    tab = opened(shop, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    tab = opened(shop, viewport=PHONE, color_scheme=scheme)
     assert tab.evaluate("document.documentElement.scrollWidth") == 360
     small = """() => [...document.querySelectorAll('#session button')].filter(b => b.offsetHeight < 36).length"""
     assert tab.evaluate(small) == 0
@@ -268,3 +269,14 @@ def test_without_a_script_the_rest_can_be_read(opened, shop):
     tab = opened(shop, java_script_enabled=False)
     assert tab.locator("noscript p").count() == 1
     assert tab.get_by_text("The certificate").is_visible()
+
+
+def test_long_names_fit_a_phone(opened):
+    names = ("a page with recommendations of the week", "Donaudampfschifffahrtsgesellschaftskapitaen", "x", "kitchen")
+    model = replace(SHOP, state_names=names, action_names=tuple(name * 2 for name in names))
+    tab = opened(summary_of(model, "an-experiment-with-a-name-that-has-no-place-to-break" * 2), viewport=PHONE)
+    for _ in range(3):
+        tab.locator("#choices button").first.click()
+        tab.locator("#choices button").nth(1).click()
+    assert tab.evaluate("document.documentElement.scrollWidth") == 360
+    assert tab.trouble == []

@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, evaluate, export, learn, plan, recover, report
+from rewardmix.cli import describe, evaluate, explore, export, fit, learn, plan, recover, report, simulate, sweep
 
 app = typer.Typer(
     name="rewardmix",
@@ -21,9 +21,14 @@ app = typer.Typer(
 )
 app.command("learn")(learn.learn)
 app.command("evaluate")(evaluate.evaluate)
+app.command("fit")(fit.fit)
+app.command("simulate")(simulate.simulate)
+app.command("sweep")(sweep.sweep)
 app.command("envs")(describe.envs)
 app.command("describe")(describe.describe)
 app.command("plan")(plan.plan)
+app.command("explore")(explore.explore)
+app.command("theory")(explore.theory)
 app.command("recover")(recover.recover)
 app.command("export")(export.export)
 app.command("report")(report.report)

@@ -90,9 +90,8 @@ def _teller(show_bar: Any, show_line: Any) -> Any:
             typer.echo(f"without a budget: perhaps {detail:.2g} episodes, more if the rewards are noisy", err=True)
         elif stage.name == "explore":
             speed = detail.episodes / max(time.monotonic() - began, 1e-9)
-            show_bar(
-                detail.episodes, f"{detail.episodes:,} episodes, {speed:,.0f}/s, uncertainty {detail.uncertainty:.3f}"
-            )
+            known = f"uncertainty {detail.uncertainty:.2f}, {detail.pairs:,} pairs"
+            show_bar(detail.episodes, f"{detail.episodes:,} at {speed:,.0f}/s, {known}")
         elif stage.name == "plan" and detail is not None:
             show_line(f"planning: {detail.lower:.5f} .. {detail.upper:.5f}")
         else:

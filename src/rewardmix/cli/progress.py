@@ -27,10 +27,10 @@ def bar(label: str, total: float | None) -> Iterator[Callable[..., None]]:
         yield lambda done, note="": None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}")]
-    columns += [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[note]}")]
+    columns += [TextColumn("left"), TimeRemainingColumn(compact=True)]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total, note="")
         yield lambda done, note="": progress.update(task, completed=done, note=note)

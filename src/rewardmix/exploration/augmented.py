@@ -100,7 +100,8 @@ def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
     hat = Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
     size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0)
     shape = horizon, num_x
-    return Plan(choices, hat, size, 0, np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape))
+    tables = np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape)
+    return Plan(choices, hat, size, 0, *tables)
 
 
 def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> None:

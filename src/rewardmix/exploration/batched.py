@@ -10,6 +10,7 @@ A batch is as long as no pair is expected to grow by more than the growth factor
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,12 +52,20 @@ class BatchedEngine:
 
     def __init__(self, model: RewardMixingMDP, seed: int) -> None:
         begins, successors, moves = successor_lists(model)
-        tail = np.concatenate([_tail(moves[i:j]) for i, j in zip(begins[:-1], begins[1:], strict=True)])
+        tail = np.concatenate([_tail(moves[i:j]) for i, j in pairwise(begins)])
         rewards = model.laws.reshape(model.num_contexts, -1, model.num_values)
-        parts = (model.weights, model.initial, rewards)
-        tails = [_tail(part) for part in parts]
-        pairs = [array for both in zip(parts, tails, strict=True) for array in both]
-        self.laws = Laws(*(np.ascontiguousarray(array) for array in pairs), begins, successors, moves, tail)
+        self.laws = Laws(
+            model.weights,
+            _tail(model.weights),
+            model.initial,
+            _tail(model.initial),
+            np.ascontiguousarray(rewards),
+            _tail(rewards),
+            begins,
+            successors,
+            moves,
+            tail,
+        )
         self.sizes = model.num_states, model.num_actions, model.horizon
         self.reward_values = model.reward_values
         self.stream = fresh_stream(seed, 1)
@@ -75,32 +84,22 @@ class BatchedEngine:
         chances = np.zeros((tally.num_x, tally.num_x))
         starts = tally.starts / max(tally.episodes, 1)
         expected_pairs(plan.hat, choices, starts, tally.num_actions, chances)
-        number = min(until - tally.episodes, batch_size(chances, counts.records, tally, plan.known, growth))
+        number = batch_size(chances, counts.records, *tally.pairs.hashing, plan.known, growth)
+        number = min(until - tally.episodes, int(number))
         alone = np.zeros(tally.num_x, np.int64)
         push(self.laws, choices, counts, self.stream, number, labels, alone)
-        tally.progress[NEWS] += int((tally.visits >= tally.visit_limits).sum())
+        tally.progress[NEWS] += np.count_nonzero(tally.visits >= tally.visit_limits)
         limit = max(1, int(np.ceil(growth * plan.known)))
         tally.pairs.used = int(tally.progress[USED])
-        tally.pairs.make_room(int(np.count_nonzero(labels)))
-        counts = counts_of(tally)
+        if not tally.pairs.dense:
+            tally.pairs.make_room(int(np.count_nonzero(labels)))
+            counts = counts_of(tally)
         draw_rewards(self.laws, counts, self.stream, labels, alone, *tally.pairs.hashing, growth, limit)
         tally.progress[EPISODES] += number
 
     def gathered(self, episodes: int) -> Episodes | None:
         """Nothing: episodes were never looked at one by one."""
         return None
-
-
-def batch_size(chances: Any, records: Any, tally: Tally, known: int, growth: float) -> int:
-    """The longest batch in which no pair is expected to grow by more than ``growth`` beyond saturation."""
-    seen = np.zeros_like(chances)
-    used = records[records[:, 0] >= 0]
-    seen.ravel()[used[:, 0]] = used[:, SAMPLES]
-    possible = chances > 0
-    if not possible.any():
-        return 1
-    room = (growth - 1.0) * np.maximum(seen[possible], max(known, 1)) / chances[possible]
-    return max(1, int(min(room.min(), 2.0**52)))
 
 
 def _tail(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,6 +138,19 @@ def expected_pairs(hat: Any, choices: Any, starts: Any, num_actions: Any, out: A
                         later_one[x1, hat.successors[j]] += one[x1, s] * hat.counts[j] / hat.totals[x]
         none[:] = later_none
         one[:] = later_one
+
+
+@kernel
+def batch_size(chances: Any, records: Any, multiplier: Any, shift: Any, known: Any, growth: Any) -> Any:
+    """The longest batch in which no pair is expected to grow by more than ``growth`` beyond saturation."""
+    longest = 2.0**52
+    for x1 in range(chances.shape[0]):
+        for x2 in range(chances.shape[1]):
+            if chances[x1, x2] > 0:
+                slot = slot_of(records, x1 * chances.shape[1] + x2, multiplier, shift)
+                samples = max(records[slot, SAMPLES], known, 1)
+                longest = min(longest, (growth - 1.0) * samples / chances[x1, x2])
+    return max(1, np.int64(longest)) if longest < 2.0**52 else 1
 
 
 @kernel

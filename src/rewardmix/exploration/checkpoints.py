@@ -47,7 +47,6 @@ class Checkpoint:
     Attributes:
         folder: where.
         settings: everything that a resumed run must have in common with the saved one.
-        seconds: at least this long between two writes.
         parts: first episode of each part that was written.
         written: episodes in those parts.
         last: when it was last written.
@@ -55,7 +54,6 @@ class Checkpoint:
 
     folder: Path
     settings: dict[str, Any]
-    seconds: float = SECONDS
     parts: list[int] = field(default_factory=list)
     written: int = 0
     last: float = -1e9
@@ -63,7 +61,7 @@ class Checkpoint:
     @property
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
-        return time.monotonic() - self.last >= self.seconds
+        return time.monotonic() - self.last >= SECONDS
 
     def save(self, saved: Saved) -> None:
         """Write what is new of the episodes, then the state."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from rewardmix.draws import cumulative
 from rewardmix.draws import stream as fresh_stream
@@ -35,7 +32,6 @@ class CompiledEngine:
         self.reward_values = model.reward_values
         self.stream = fresh_stream(seed, 0)
         self.keep, self.kept = keep, _room(model.horizon, 1024 if keep else 0)
-        self.before: Episodes | None = None
 
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally over the model's own lists of next states."""
@@ -58,17 +54,22 @@ class CompiledEngine:
         """The episodes themselves, if they were kept."""
         if not self.keep:
             return None
-        parts = (part[:episodes].copy() for part in self.kept)
-        lengths = np.full(episodes, self.sizes[2], np.int32)
-        return Episodes(*parts, lengths, self.sizes[0], self.sizes[1], self.reward_values)
+        return Episodes(
+            self.kept.states[:episodes].copy(),
+            self.kept.actions[:episodes].copy(),
+            self.kept.outcomes[:episodes].copy(),
+            np.full(episodes, self.sizes[2], np.int32),
+            self.sizes[0],
+            self.sizes[1],
+            self.reward_values,
+        )
 
     def restore(self, episodes: Episodes | None) -> None:
         """Go on after these episodes (None: they were not kept)."""
         self.keep = episodes is not None
         self.kept = _room(self.sizes[2], len(episodes) if episodes is not None else 0)
         if episodes is not None:
-            for part, given in zip(self.kept, (episodes.states, episodes.actions, episodes.outcomes), strict=True):
-                part[: len(episodes)] = given
+            _copy(self.kept, Kept(episodes.states, episodes.actions, episodes.outcomes), len(episodes))
 
     def _make_room_for(self, until: int) -> None:
         room = self.kept.states.shape[0]
@@ -79,8 +80,7 @@ class CompiledEngine:
             self.keep, self.kept = False, _room(self.sizes[2], 0)
             return
         old, self.kept = self.kept, _room(self.sizes[2], larger)
-        for part, before in zip(self.kept, old, strict=True):
-            part[:room] = before
+        _copy(self.kept, old, room)
 
 
 def world_of(model: RewardMixingMDP) -> World:
@@ -107,10 +107,13 @@ def counts_of(tally: Tally) -> Counts:
     )
 
 
+def _copy(into: Kept, given: Kept, number: int) -> None:
+    into.states[:number], into.actions[:number], into.outcomes[:number] = given
+
+
 def _room(horizon: int, episodes: int) -> Kept:
-    arrays: list[NDArray[Any]] = [
+    return Kept(
         np.empty((episodes, horizon + 1), np.int32),
         np.empty((episodes, horizon), np.int16),
         np.empty((episodes, horizon), np.int8),
-    ]
-    return Kept(*arrays)
+    )

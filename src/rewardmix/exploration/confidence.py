@@ -8,8 +8,10 @@ pairs needs, and far less to explore).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import theory as numbers
@@ -82,12 +84,12 @@ class Paper:
         return numbers.bonus(size.num_states * self._level(size), size.episodes)
 
     def _level(self, size: Size) -> Any:
-        return numbers.paper_level(size.episodes, size.num_states, size.num_actions, size.failure, self.constant)
+        return _paper_level(size.episodes, size.num_states, size.num_actions, size.failure, self.constant)
 
 
 @dataclass(frozen=True)
 class Theory:
-    """Explicit anytime radii (``rewardmix.theory``): every statement of the proof holds with probability 1 - failure."""
+    """Explicit anytime radii (``rewardmix.theory``): all of them hold together with probability 1 - failure."""
 
     name: str = "theory"
     scaled: bool = False
@@ -154,7 +156,9 @@ practical = Practical()
 """Published multipliers for real budgets."""
 
 
-def _at_most_one(radius: Any) -> Any:
-    import numpy as np
+_paper_level = lru_cache(numbers.paper_level)
+"""Asked for again and again with the same numbers while rows are planned."""
 
+
+def _at_most_one(radius: Any) -> Any:
     return np.minimum(radius, 1.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Counting:
-    """``ordered``: one picked pair of steps an episode, in its order. Otherwise every unordered pair of first visits."""
+    """``ordered``: one picked pair of steps an episode, in its order. Otherwise all unordered pairs of first visits."""
 
     name: str
     ordered: bool

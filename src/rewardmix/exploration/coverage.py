@@ -64,7 +64,7 @@ def possible_pairs(
     """(B, X): whether one episode can visit both x of ``block`` and y >= x, in either order."""
     num_x = when.shape[0]
     after = np.repeat(when[block], num_actions, axis=1) < horizon
-    before = horizon > when[:, block // num_actions].T
+    before = (when < horizon)[:, block // num_actions].T
     return np.asarray((after | before) & (np.arange(num_x) >= block[:, None]))
 
 

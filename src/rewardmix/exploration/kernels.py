@@ -18,7 +18,7 @@ ANY = -1
 HALF = 1.0 / (1 << 32)
 
 FIRST, THIRD, SHARED, OWN = 0, 1, 2, 3
-"""Rows of ``Choices``: nothing picked yet, both picked, a first pick of which nothing is known, and from OWN on each."""
+"""Rows of ``Choices``: nothing picked, both picked, a first pick of which nothing is known, and from OWN on each."""
 
 EPISODES, USED, DIRTY, NEWS = 0, 1, 2, 3
 """Places in ``progress``: episodes played, records of the pair table in use, outdated rows, outdated moves."""
@@ -314,7 +314,7 @@ def play(
     world: Any, choices: Any, counts: Any, kept: Any, stream: Any, until: Any, patience: Any, ordered: Any,
     multiplier: Any, shift: Any, room: Any, growth: Any, limit: Any,
 ) -> None:
-    """Play the choices until ``until`` episodes were played in all, or there is reason for a new plan after ``patience``.
+    """Play the choices until there are ``until`` episodes, or a reason for a new plan once there are ``patience``.
 
     Also stops when the pair table might overflow (``room`` records) or the room for kept episodes is full. One word of
     the stream a step: its upper half draws the next state, its lower half the reward.

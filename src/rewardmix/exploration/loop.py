@@ -6,9 +6,10 @@
 
 Planning after every single episode (growth = 1) is the algorithm as it is printed. With growth g > 1 everything is
 planned anew (T-hat, the levels, all rows) whenever the number of episodes has grown by g, and when a state-action was
-seen for the first time or twice as often. This is never skipped: a plan that is frozen while all bonuses are saturated may collect no
-pair for ever. In between, the rows of those pairs that have grown by g are planned anew. Planning is paid from an allowance that grows with the episodes, counted in multiplications, so
-that it cannot take more than about half of the time however large the world is; small worlds never notice.
+seen for the first time or twice as often. This is never skipped: a plan that is frozen while all bonuses are saturated
+may collect no pair for ever. In between, the rows of those pairs that have grown by g are planned anew. Planning is
+paid from an allowance that grows with the episodes, counted in multiplications, so that it cannot take more than about
+half of the time however large the world is; small worlds never notice.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 
-ALLOWANCE = 1_000_000_000
+ALLOWANCE = 800_000_000
 """Multiplications that planning may use up front: a fraction of a second."""
 
-RATE = 40
+RATE = 25
 """Multiplications that planning may use for every step that was played."""
 
 
@@ -50,6 +51,7 @@ class Engine(Protocol):
     """Something that plays plans and counts."""
 
     stream: NDArray[np.uint64]
+    exact_resume: bool
 
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally of this world."""
@@ -84,7 +86,7 @@ def explore(
     counts: Counting = all_pairs,
     strategy: Strategy = optimistic,
     engine: EngineMaker = compiled,
-    growth: float = 1.1,
+    growth: float = 1.05,
     seed: int = 0,
     keep: bool = True,
     horizon: int | None = None,
@@ -199,16 +201,18 @@ class Run:
 
     def _patience(self) -> int:
         """The number of episodes at which the allowance has room for another plan."""
-        return (self.plan.cost - ALLOWANCE) // (RATE * self.tally.horizon)
+        return int(self.plan.cost - ALLOWANCE) // (RATE * int(self.tally.horizon))
 
     def _tell(self) -> None:
         if self.on_update is not None:
-            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold))
+            pairs = int(self.tally.progress[kernels.USED])
+            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold, pairs))
 
     def _result(self, stopped: str) -> Exploration:
         if not self.curve or self.curve[-1][0] != self.tally.episodes:
             self._refresh()
-        self._save(final=stopped in ("error", "interrupted") and not self.engine.exact_resume)
+        if not self.engine.exact_resume:  # otherwise the last checkpoint leads back to this very point
+            self._save(final=True)
         moments = self.tally.moments()
         info = Info(
             stopped,
@@ -229,7 +233,7 @@ class Run:
 
     def _resume(self, after: Exploration | None) -> None:
         saved = self.checkpoint.load() if self.checkpoint else None
-        if saved is None and after is not None:
+        if after is not None and (saved is None or saved.moments.episodes < after.episodes):
             saved = Saved(after.moments, after.stream, np.empty((0, 2)), {}, after.gathered)
         if saved is None:
             return

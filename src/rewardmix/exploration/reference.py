@@ -85,7 +85,7 @@ class Reference:
                 follow = min(top, follow + b_move[x] * top)
             else:
                 follow = follow + b_move[x]
-            reward = b_pair(v_next[0], v_next[1]) if i == 2 and z == 1 else 0.0  # type: ignore[arg-type]
+            reward = b_pair(v_next[0], v_next[1]) if i == 2 and z == 1 else 0.0
             return min(1.0, reward + follow)
 
         @cache

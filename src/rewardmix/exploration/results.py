@@ -85,12 +85,21 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Update:
-    """Progress, for ``on_update``."""
+    """Progress, for ``on_update``.
+
+    Attributes:
+        episodes: played so far.
+        uncertainty: V_0 as last planned.
+        budget: episodes to play, if there is a budget.
+        threshold: V_0 to reach, if there is one.
+        pairs: different pairs of state-actions seen so far.
+    """
 
     episodes: int
     uncertainty: float
     budget: int | None
     threshold: float | None
+    pairs: int = 0
 
 
 class ExplorationError(InputError):

@@ -18,7 +18,7 @@ class Tally:
     """Counts so far. ``ordered``: pairs are the paper's, x1 before x2; otherwise unordered pairs of first visits.
 
     The moves are lists of next states (column S is the end). In a model the lists are known and only the counts grow.
-    In an environment moves are counted in a table (``seen_moves``), and the lists are made from it when they are needed.
+    In an environment moves are counted in a table (``seen_moves``), from which the lists are made when needed.
     """
 
     num_states: int
@@ -41,7 +41,10 @@ class Tally:
 
     @staticmethod
     def fresh(
-        sizes: tuple[int, int, int], reward_values: Floats, ordered: bool, successor_lists: tuple[Any, Any] | None = None
+        sizes: tuple[int, int, int],
+        reward_values: Floats,
+        ordered: bool,
+        successor_lists: tuple[Any, Any] | None = None,
     ) -> Tally:
         """Nothing counted yet. ``successor_lists``: (begins, successors) if they are known."""
         num_states, num_actions, horizon = sizes

@@ -14,6 +14,10 @@ from rewardmix.planning.sweeps import GridSweeper
 
 GRID_SHARE = 4.0
 """Time for the grid, in units of the time for the points."""
+PAIR_COST, POINT_COST, CORNER_COST = 5.5, 50.0, 0.7
+"""Nanoseconds, as measured: for a pair of points; for a grid point, and for each number at a corner of its cell."""
+COARSEST = 2
+"""A coarser grid says nothing that the corners do not."""
 
 
 class Both:
@@ -31,19 +35,18 @@ class Both:
         return max(self.points.bytes(resolution), self.grid.bytes(self.grid_resolution(resolution)))
 
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
-        """A pass on ``resolution`` points, and one on the grid that it pays for."""
-        on_points, fine = self.points.sweep(resolution, deadline), self.grid_resolution(resolution)
-        if on_points is None or fine < 2:
-            return on_points
-        on_grid = self.grid.sweep(fine, deadline)
-        if on_grid is None:
-            return on_points
+        """A pass on ``resolution`` points, and before it one on the grid that it pays for."""
+        fine = self.grid_resolution(resolution)
+        on_grid = self.grid.sweep(fine, deadline) if fine >= COARSEST else None
+        on_points = self.points.sweep(resolution, deadline)
+        if on_grid is None or on_points is None:
+            return on_grid or on_points
         best = max(on_points, on_grid, key=lambda found: found.lower)
         upper = min(on_points.upper, on_grid.upper)
         return Sweep(best.lower, upper, max(on_points.points, on_grid.points), False, best.floor, best.policy)
 
     def grid_resolution(self, count: int) -> int:
         """The grid whose pass costs ``GRID_SHARE`` times that of ``count`` points: their pairs against its corners."""
-        pairs = 2.0 * self.num_contexts * count**2
-        corners = 4.0 * (self.num_contexts + 1) * 2.0 ** (self.num_contexts - 1)
-        return min(int((GRID_SHARE * pairs / corners) ** (1.0 / (self.num_contexts - 1))) - 1, self.grid.largest)
+        corners = (self.num_contexts + 1) * 2.0 ** (self.num_contexts - 1)
+        points = GRID_SHARE * PAIR_COST * count**2 / (POINT_COST + CORNER_COST * corners)
+        return min(int(points ** (1.0 / (self.num_contexts - 1))) - 1, self.grid.largest)

@@ -1,6 +1,7 @@
 """Recovery (Algorithm 3): from uncertain, partial correlations to a model, with certificates."""
 
 from rewardmix.recovery.best import best, start_only
+from rewardmix.recovery.bootstrap import bootstrap
 from rewardmix.recovery.confidence import ConfidenceSet, Violation, confidence_set, exact, hoeffding, normal
 from rewardmix.recovery.contexts import Choice, choose_contexts
 from rewardmix.recovery.front import recover
@@ -18,6 +19,7 @@ __all__ = [
     "Violation",
     "aligned",
     "best",
+    "bootstrap",
     "choose_contexts",
     "confidence_set",
     "exact",

@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +23,14 @@ from rewardmix.recovery.certificate import groups_of_points
 from rewardmix.recovery.contexts import many
 from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
-from rewardmix.recovery.likelihood import Fit, Mixture, climb
+from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, climb
 from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
 from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
+
+SHORT, POLISHED = 300, 3
+"""E-steps that every start gets, and how many of the starts that need more get them."""
 
 RANDOM_STARTS = 4
 """Random starts besides the informed ones."""
@@ -63,7 +68,14 @@ def best(evidence: Evidence, question: Question) -> Recovery:
     if bags is None or not evidence.confidence.first.size:
         fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     else:
-        fits = climb_all(bags, _all_starts(start, question, rng), question, free=source == "estimated")
+        known = None if source == "estimated" else start.weights
+        fits = climb_all(
+            lambda mixture: likelihood.statistics(bags, mixture),
+            all_starts(start, question, rng),
+            average=bags.average,
+            prior=question.prior,
+            weights=known,
+        )
     return finished(
         "best",
         evidence,
@@ -100,23 +112,31 @@ def moment_start(evidence: Evidence, question: Question, rng: np.random.Generato
     return Start(fit, average, spread, weights, groups, undecided)
 
 
-def climb_all(bags: Patterns, mixtures: list[tuple[str, Mixture]], question: Question, *, free: bool) -> list[Fit]:
-    """Climb from every start."""
-    known = None if free else mixtures[0][1].weights
-    return [
-        climb(
-            lambda mixture: likelihood.statistics(bags, mixture),
-            mixture,
-            average=bags.average,
-            prior=question.prior,
-            weights=known,
-            name=name,
-        )
-        for name, mixture in mixtures
-    ]
+def climb_all(
+    expect: Callable[[Mixture], Statistics],
+    mixtures: list[tuple[str, Mixture]],
+    *,
+    average: Floats,
+    prior: float,
+    weights: Floats | None,
+) -> list[Fit]:
+    """Climb from every named start; ``expect`` sums the statistics wherever the episodes are.
+
+    Starts that have not converged after ``SHORT`` E-steps lie on a flat part; only the best of them go on.
+    """
+    settings: dict[str, Any] = {"average": average, "prior": prior, "weights": weights}
+    fits = [climb(expect, mixture, name=name, max_iterations=SHORT, **settings) for name, mixture in mixtures]
+    order = sorted(range(len(fits)), key=lambda k: -fits[k].objective)
+    for k in order[:POLISHED]:
+        if not fits[k].converged:
+            longer = climb(expect, fits[k].mixture, name=fits[k].start, **settings)
+            fits[k] = replace(longer, iterations=fits[k].iterations + longer.iterations)
+    return fits
 
 
-def _all_starts(start: Start, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:
+def all_starts(start: Start, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:
+    """Step 3: the informed start, what it leaves open turned round, and random ones."""
+
     def of(name: str, spread: Floats, weights: Floats) -> tuple[str, Mixture]:
         return name, starts.inward(starts.mixture_of(start.average, spread, weights), start.average)
 

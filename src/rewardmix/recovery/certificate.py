@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.magnitudes import Magnitudes, magnitudes
@@ -28,16 +27,15 @@ def parities(confidence: ConfidenceSet) -> Parity:
 def certify(
     confidence: ConfidenceSet,
     model: RewardMixingMDP,
-    weights: Floats | None,
     program: Magnitudes | None = None,
     signs: Parity | None = None,
 ) -> Certificate:
     """Check a model against its confidence set, and the set against itself."""
-    outside = sum(int(mask.sum()) for *_, mask in confidence._checks(model))
+    outside = sum(int(mask.sum()) for *_, mask in confidence.checks(model))
     if model.num_contexts != 2:
         nothing = np.arange(confidence.average.size)
         return Certificate("not asked", 1.0, None, (), (), (), nothing, outside == 0, outside, float("nan"))
-    program = magnitudes(confidence, weights) if program is None else program
+    program = magnitudes(confidence, model.weights) if program is None else program
     signs = parities(confidence) if signs is None else signs
     return Certificate(
         program.status,
@@ -57,7 +55,7 @@ def _signs_agree(confidence: ConfidenceSet, model: RewardMixingMDP) -> float:
     decided = confidence.excludes_zero
     if not decided.any():
         return float("nan")
-    covariance = next(values for what, _, values, *_ in confidence._checks(model) if what == "covariance")
+    covariance = next(values for what, _, values, *_ in confidence.checks(model) if what == "covariance")
     return float((np.sign(covariance[decided]) == np.sign(confidence.centre[decided])).mean())
 
 

@@ -75,8 +75,8 @@ class ConfidenceSet:
         counts: (Q,) samples of the pair.
         initial: (S',) estimated law of the first state; S' is S + 1 if episodes ended early, the end being the last.
         initial_radius: L1 radius.
-        transition: (S'*A, S') CSR, estimated law of moves.
-        transition_radius: (S'*A,) L1 radius of each row, 2 or more where nothing is known.
+        transition: ``(S'*A, S')`` CSR, estimated law of moves.
+        transition_radius: ``(S'*A,)`` L1 radius of each row, 2 or more where nothing is known.
         tolerance: epsilon_0 = accuracy / H^2.
         failure: probability that the true model is outside, as far as ``radius`` guarantees it.
         never_moved: x that were never visited; their rows are a convention.
@@ -149,12 +149,12 @@ class ConfidenceSet:
 
     def contains(self, model: RewardMixingMDP) -> bool:
         """Whether no interval excludes the model."""
-        return not any(mask.any() for *_, mask in self._checks(model))
+        return not any(mask.any() for *_, mask in self.checks(model))
 
     def violations(self, model: RewardMixingMDP) -> tuple[Violation, ...]:
         """Every interval that the model is outside of."""
         found = []
-        for what, where, value, lower, upper, mask in self._checks(model):
+        for what, where, value, lower, upper, mask in self.checks(model):
             for k in np.flatnonzero(mask):
                 found.append(
                     Violation(
@@ -163,7 +163,7 @@ class ConfidenceSet:
                 )
         return tuple(found)
 
-    def _checks(self, model: RewardMixingMDP) -> Any:
+    def checks(self, model: RewardMixingMDP) -> Any:
         """(what, where, values, lower, upper, outside) for each family of intervals."""
         laws = self._laws_of(model)
         points = np.arange(self.average.size)

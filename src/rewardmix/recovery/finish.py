@@ -51,7 +51,6 @@ def finished(
     errors, weight_errors = _errors(evidence, question, mixture, bags, source)
     errors[:, np.isnan(confidence.average.reshape(confidence.num_points, -1)[:, 0])] = np.inf
     model = assembled(confidence, mixture)
-    known = question.weights if question.num_contexts == 2 else None
     found = coverage(confidence)
     errors_shown = on_model(errors, confidence, model, 0.0)
     lower, upper = interval(model.rewards, errors_shown)
@@ -73,7 +72,7 @@ def finished(
         _reproduced(fits),
         _reason(chosen),
         source,
-        certify(confidence, model, known, program, signs),
+        certify(confidence, model, program, signs),
         found["never_visited"],
         found["never_together"],
         found["groups"] if equal or undecided else (),

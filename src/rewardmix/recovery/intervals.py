@@ -19,11 +19,14 @@ from rewardmix._kernels import kernel
 from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
 from rewardmix.recovery.patterns import Patterns
 
-LARGEST = 2500
+LARGEST = 1200
 """With more free parameters than this, contexts are taken jointly for each x but not the x jointly with each other."""
 
 WORK = 2e8
 """Products in the sum of outer products; beyond it a share of the (merged, so shuffled) bags is used."""
+
+WEAK = 1e-9
+"""Eigenvalues below this share of the largest carry no information."""
 
 UNKNOWN = 0.5
 """A standard error of a probability beyond this says nothing: it is called infinite."""
@@ -37,17 +40,26 @@ def standard_errors(
 ) -> tuple[Floats, Floats]:
     """(M, X, Z) errors of the laws and (M,) of the weights (0 where they are known)."""
     contexts, points, values = mixture.laws.shape
-    if contexts * points * (values - 1) > LARGEST:
-        return _blockwise(bags, mixture, seen, average, prior), np.zeros(contexts)
+    size = contexts * points * values
     least = 0.5 / (seen.outcomes.sum(axis=2, keepdims=True) + 1.0)
     laws = np.maximum(mixture.laws, least)
-    full = _information(bags, mixture, laws)
-    size = contexts * points * values
     diagonal = (prior * average / laws**2).ravel()
+    if contexts * points * (values - 1) > LARGEST:
+        errors = _blockwise(bags, mixture, laws, diagonal)
+        return np.where(errors > UNKNOWN, np.inf, errors), np.zeros(contexts)
+    full = _information(bags, mixture, laws)
     full[np.arange(size), np.arange(size)] += diagonal
-    basis = _tangent(contexts, points, values, free_weights)
-    variance = _inverse_diagonal(basis.T @ full @ basis, basis)
-    errors = np.sqrt(variance)
+    blocks = contexts * points
+    law, weight = _zero_sum(values), _zero_sum(contexts) if free_weights else np.zeros((contexts, 0))
+    inner = np.einsum("azbw,zi,wj->aibj", full[:size, :size].reshape(blocks, values, blocks, values), law, law)
+    cross = np.einsum("azm,zi,mk->aik", full[:size, size:].reshape(blocks, values, contexts), law, weight)
+    count = blocks * (values - 1)
+    reduced = np.empty((count + weight.shape[1],) * 2)
+    reduced[:count, :count] = inner.reshape(count, count)
+    reduced[:count, count:] = cross.reshape(count, -1)
+    reduced[count:, :count] = reduced[:count, count:].T
+    reduced[count:, count:] = weight.T @ full[size:, size:] @ weight
+    errors = np.sqrt(_inverse_diagonal(reduced, blocks, law, weight))
     errors[:size][errors[:size] > UNKNOWN] = np.inf
     return errors[:size].reshape(mixture.laws.shape), errors[size:]
 
@@ -71,40 +83,67 @@ def _information(bags: Patterns, mixture: Mixture, laws: Floats) -> Floats:
     return out * (bags.total / max(float(bags.counts[:used].sum()), 1e-300))
 
 
-def _tangent(contexts: int, points: int, values: int, free_weights: bool) -> Floats:
-    """(D, F) directions that keep every law (and the weights) summing to one."""
-    law = _zero_sum(values)
-    blocks = np.kron(np.eye(contexts * points), law)
-    weights = _zero_sum(contexts) if free_weights else np.zeros((contexts, 0))
-    out = np.zeros((blocks.shape[0] + contexts, blocks.shape[1] + weights.shape[1]))
-    out[: blocks.shape[0], : blocks.shape[1]] = blocks
-    out[blocks.shape[0] :, blocks.shape[1] :] = weights
-    return out
-
-
 def _zero_sum(size: int) -> Floats:
     """(size, size - 1) orthonormal basis of the vectors that sum to zero."""
     full: Floats = np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, 1:]]))[0]
     return full[:, 1:]
 
 
-def _inverse_diagonal(information: Floats, basis: Floats) -> Floats:
-    """Diagonal of basis @ inverse @ basis.T; infinite along directions without information."""
+def _inverse_diagonal(information: Floats, blocks: int, law: Floats, weight: Floats) -> Floats:
+    """Variances of all law entries, then of the weights; infinite along directions without information."""
     values, vectors = np.linalg.eigh(information)
-    weak = values <= 1e-9 * max(float(values.max(initial=0.0)), 1e-300)
-    loads = (basis @ vectors) ** 2
+    weak = values <= WEAK * max(float(values.max(initial=0.0)), 1e-300)
+    count = blocks * law.shape[1]
+    inside = np.einsum("zi,ain->azn", law, vectors[:count].reshape(blocks, law.shape[1], -1))
+    loads = np.concatenate([inside.reshape(blocks * law.shape[0], -1), weight @ vectors[count:]]) ** 2
     variance: Floats = loads @ np.where(weak, 0.0, 1.0 / np.where(weak, 1.0, values))
     variance[loads[:, weak].sum(axis=1) > 1e-6] = np.inf
     return variance
 
 
-def _blockwise(bags: Patterns, mixture: Mixture, seen: Statistics, average: Floats, prior: float) -> Floats:
-    """Errors of each law from its own expected counts: what they would be if the contexts of episodes were known."""
-    visits = seen.outcomes.sum(axis=2, keepdims=True) + prior
-    least = 0.5 / (visits + 1.0)
-    laws = np.clip(mixture.laws, least, 1.0 - least)
-    errors = np.where(visits > 0, np.sqrt(laws * (1.0 - laws) / np.where(visits > 0, visits, 1.0)), np.inf)
-    return np.where(errors > UNKNOWN, np.inf, errors)
+def _blockwise(bags: Patterns, mixture: Mixture, laws: Floats, diagonal: Floats) -> Floats:
+    """Errors from the information of each x by itself, all its contexts together."""
+    contexts, points, values = mixture.laws.shape
+    table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T)
+    inverse = np.ascontiguousarray((1.0 / laws).reshape(contexts, -1).T)
+    out = np.zeros((points, contexts * values, contexts * values))
+    _own_products(bags.symbols, bags.offsets, bags.counts, table, mixture.weights, inverse, values, out)
+    index = np.arange(contexts * values)
+    out[:, index, index] += diagonal.reshape(contexts, points, values).transpose(1, 0, 2).reshape(points, -1)
+    errors = np.empty((points, contexts * values))
+    none = np.zeros((contexts, 0))
+    law = _zero_sum(values)
+    basis = np.kron(np.eye(contexts), law)
+    for x in range(points):
+        variance = _inverse_diagonal(basis.T @ out[x] @ basis, contexts, law, none)
+        errors[x] = np.sqrt(variance[: contexts * values])
+    return errors.reshape(points, contexts, values).transpose(1, 0, 2)
+
+
+@kernel
+def _own_products(
+    symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, values: Any, out: Any
+) -> None:
+    contexts = weights.size
+    joint = np.empty(contexts)
+    for bag in range(counts.size):
+        low, high = offsets[bag], offsets[bag + 1]
+        joint[:] = weights
+        for i in range(low, high):
+            for m in range(contexts):
+                joint[m] *= table[symbols[i], m]
+            joint /= joint.sum()
+        for i in range(low, high):
+            for j in range(low, high):
+                x = symbols[i] // values
+                if symbols[j] // values == x:
+                    for m in range(contexts):
+                        left = joint[m] * inverse[symbols[i], m]
+                        for n in range(contexts):
+                            right = joint[n] * inverse[symbols[j], n]
+                            out[x, m * values + symbols[i] % values, n * values + symbols[j] % values] += (
+                                counts[bag] * left * right
+                            )
 
 
 @kernel

@@ -57,7 +57,7 @@ def value_curve(beliefs: Mapping[str, Any], world: Summary, colours: Mapping[int
         name = world["action_names"][int(action)]
         if width > 30:
             middle = (along(start) + along(end)) / 2
-            shapes.append(text(middle, top - 7, shortened(name, max(3, int(width / 5.2))), "tick", "middle"))
+            shapes.append(text(middle, top - 7, shortened(name, max(3, int(width / 6.2))), "tick", "middle"))
     for value in ticks(low, high, 4):
         shapes.append(line(left, up(value), right, up(value), "rule"))
         shapes.append(text(left - 6, up(value) + 3.5, f"{value:g}", "tick", "end"))

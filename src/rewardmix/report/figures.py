@@ -132,10 +132,10 @@ def _pair_labels(rows: int, block: int, left: float, side: float, world: Summary
     for s, name in enumerate(world["state_names"] if labelled else ()):
         start = left + s * width
         shapes.append(line(start, below, start + width - 2, below, "axis"))
-        fitting = shortened(name, max(3, int(width / 5.4)))
+        fitting = shortened(name, max(3, int(width / 6.4)))
         shapes.append(text(start + width / 2 - 1, below + 13, fitting, "tick", "middle"))
     for i in range(rows if labelled else 0):
-        shapes.append(text(left - 6, 7.5 + (i + 0.5) * side, shortened(_action(world, i), 19), "tick", "end"))
+        shapes.append(text(left - 6, 7.5 + (i + 0.5) * side, shortened(_action(world, i), 17), "tick", "end"))
     every = max(1, math.ceil(13 / width))
     for s in range(0, 0 if labelled else world["states"], every):
         name = shortened(world["state_names"][s], 12)
@@ -195,7 +195,7 @@ def rewards(data: Mapping[str, Any], world: Summary) -> Markup | None:
             shapes.append(text(0, y + 4, shortened(names[0], 30), "tick strong"))
             y += 15
         single = grouped or world["states"] == 1
-        label = shortened(names[1], 19) if single else f"{shortened(names[0], 10)} · {shortened(names[1], 9)}"
+        label = shortened(names[1], 17) if single else f"{shortened(names[0], 9)} · {shortened(names[1], 8)}"
         y += 0 if single or shapes else 10
         shapes += _reward_row(row, world, along, left, right, y, label)
         y += 16

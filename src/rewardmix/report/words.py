@@ -91,7 +91,7 @@ def gain(answer: Mapping[str, Any]) -> str:
     """What adapting is worth, in words."""
     if answer["gain"] is None:
         return "The best policy that does not adapt was not computed."
-    relative = f" ({signed_share(answer['gain'] / answer['fixed'])})" if answer["fixed"] else ""
+    relative = f" ({signed_share(answer['gain'] / answer['fixed'])})" if answer["fixed"] > 0 else ""
     where = MEASURED.get(answer.get("gain_measured") or "", "")
     text = f"over the best policy that ignores rewards{relative}; {where}." if where else "over the best fixed policy."
     if answer.get("share") is not None:

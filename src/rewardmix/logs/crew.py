@@ -1,0 +1,132 @@
+"""Who does the work on the parts of a log: this process, several processes, or a cluster. All three are asked the same.
+
+``hold`` makes something of every piece and keeps it where the work will be done; ``ask`` computes something from every
+held part, in order. Results are added up in the order of the parts, so the numbers do not depend on who did the work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+from rewardmix._check import as_count
+from rewardmix.logs.compact import Compact, spill
+from rewardmix.logs.shelf import Shelf
+
+Report = Callable[[int, int], None]
+"""Called with (parts done, parts in all)."""
+
+IN_MEMORY = 1 << 24
+"""Rows that are kept in memory; the parts of a longer log wait on disk."""
+
+
+class Crew(Protocol):
+    """Hands for a log."""
+
+    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+        """function(piece, *common) of every piece: a ``Checked``, whose ``part`` stays where it was made."""
+        ...
+
+    def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
+        """function(part, *common) of every held part, in their order."""
+        ...
+
+
+    def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """(number, function(item)) of every item, whichever is ready first."""
+        ...
+
+
+class Here:
+    """This process. Parts beyond ``IN_MEMORY`` rows go to a temporary directory."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.shelf: Shelf | None = None
+
+    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+        """One after the other."""
+        return [self._kept(function(piece, *common)) for piece in pieces]
+
+    def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
+        """One after the other."""
+        return (function(part, *common) for part in parts)
+
+    def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """One after the other."""
+        return ((number, function(item)) for number, item in enumerate(items))
+
+    def _kept(self, checked: Any) -> Any:
+        if not isinstance(checked.part, Compact):
+            return checked
+        self.rows += checked.part.rows
+        if self.rows <= IN_MEMORY:
+            return checked
+        return replace(checked, part=spill(checked.part, self._place()))
+
+    def _place(self) -> Path:
+        if self.shelf is None:
+            self.shelf = Shelf()
+        return self.shelf.path / f"{self.rows}.part"
+
+
+class Processes:
+    """Several processes of this machine; every part waits on disk, so that any of them can take it up.
+
+    Use it as a context manager, and from a script only under ``if __name__ == "__main__"``: processes are spawned.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = as_count("processes", count or os.cpu_count() or 1)
+        self.shelf = Shelf()
+        self.pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"))
+        self.held = 0
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown(cancel_futures=True)
+        self.shelf.clear()
+
+    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+        """All at once."""
+        paths = [str(self.shelf.path / f"{self.held + i}.part") for i in range(len(pieces))]
+        self.held += len(pieces)
+        return list(self.pool.map(partial(_shelved, function), paths, pieces, *_repeated(common, len(pieces))))
+
+    def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
+        """All at once; the results come in order."""
+        yield from self.pool.map(function, parts, *_repeated(common, len(parts)))
+
+
+    def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """All at once."""
+        numbers = {self.pool.submit(function, item): number for number, item in enumerate(items)}
+        for future in as_completed(numbers):
+            yield numbers[future], future.result()
+
+
+def _shelved(function: Callable[..., Any], path: str, piece: Any, *common: Any) -> Any:
+    checked = function(piece, *common)
+    return replace(checked, part=spill(checked.part, Path(path)))
+
+
+def _repeated(common: Sequence[Any], times: int) -> list[list[Any]]:
+    return [[value] * times for value in common]
+
+
+def added(results: Iterable[Any], total: int = 0, on_update: Report | None = None) -> Any:
+    """The sum of the results in their order."""
+    summed: Any = None
+    for done, result in enumerate(results, 1):
+        summed = result if summed is None else summed + result
+        if on_update:
+            on_update(done, total)
+    return summed

@@ -1,0 +1,263 @@
+"""``fit``: from a log to a model, a policy, and how far to trust them.
+
+    moments of all parts  ->  confidence set         start, and coverage
+    best on a sample      ->  Recovery               all of the log, if it has at most ``SAMPLE`` episodes
+    EM on all parts       ->  the fit                from there, sums of parts added (only for longer logs)
+    plan                  ->  Plan
+
+The likelihood is valid for any logging policy that did not see the hidden context; moments only where actions did not
+follow rewards. So moments start the fit, and the likelihood decides. Everything that is computed on a sample (held-out
+likelihood, bootstrap, estimate of the value) says how many episodes it used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rewardmix._check import Floats, as_count, as_number, refuse
+from rewardmix.episodes import Episodes
+from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
+from rewardmix.logs.cluster import Cluster
+from rewardmix.logs.compact import Compact, loaded
+from rewardmix.logs.crew import Crew, Here
+from rewardmix.logs.fitted import Bootstrap, Fitted, FitInfo, HeldOut, coverage
+from rewardmix.logs.judging import bootstrap, held_out
+from rewardmix.logs.log import Log
+from rewardmix.logs.offpolicy import OffPolicy
+from rewardmix.logs.reading import read
+from rewardmix.logs.world import World
+from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments
+from rewardmix.planning import Plan, plan
+from rewardmix.recovery import Recovery, best, confidence_set
+from rewardmix.recovery.contexts import ENOUGH, climb_many
+from rewardmix.recovery.finish import finished
+from rewardmix.recovery.front import as_weights
+from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
+from rewardmix.recovery.patterns import merged
+from rewardmix.recovery.result import Evidence, Question
+
+SAMPLE = 200_000
+"""Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds the place where EM on everything begins."""
+
+PLANNING_SECONDS = 60.0
+"""Time limit of planning; only four and more contexts come near it."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What ``on_update`` is told.
+
+    Attributes:
+        stage: "count", "start", "climb", "plan", "judge".
+        done: parts counted, E-steps taken, resamples done.
+        total: of them, 0 where nobody knows.
+    """
+
+    stage: str
+    done: int = 0
+    total: int = 0
+
+
+def fit(
+    log: Any,
+    *,
+    num_contexts: int | str = 2,
+    weights: ArrayLike | str | None = None,
+    prior: float = 1.0,
+    seed: int = 0,
+    client: Any = None,
+    max_contexts: int = 6,
+    failure: float = 0.05,
+    accuracy: float = 0.1,
+    share_held_out: float = 0.2,
+    resamples: int = 8,
+    gap: float = 1e-3,
+    on_update: Callable[[Progress], None] | None = None,
+    **reading: Any,
+) -> Fitted:
+    """Fit a reward-mixing MDP to a log and plan in it.
+
+    Args:
+        log: a ``Log``, or whatever ``read`` takes.
+        num_contexts: M, or "auto" for the number with the smallest Bayesian information criterion.
+        weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
+        prior: pseudo-count at the average for each state-action and context.
+        seed: of random starts, samples and resamples.
+        client: a Dask distributed client; left out, the work is done here (or by the log's own crew).
+        max_contexts: the largest number that "auto" tries.
+        failure: of the confidence set.
+        accuracy: of the confidence set.
+        share_held_out: of the episodes, for the held-out likelihood and the estimate of the value; 0: neither.
+        resamples: of the bootstrap; 0 leaves it out.
+        gap: of the plan.
+        on_update: called now and then with a ``Progress``.
+        **reading: handed on to ``read``: horizon, columns, skip_bad, ...
+    """
+    tell = on_update or (lambda progress: None)
+    data = _log_of(log, client, reading)
+    as_number("share_held_out", share_held_out, above=-1e-300, below=1.0)
+    as_count("resamples", resamples, least=0)
+    moments = data.count(lambda done, total: tell(Progress("count", done, total)))
+    tell(Progress("start"))
+    sample = data.sample(SAMPLE, seed)
+    confidence = confidence_set(moments, failure=failure, accuracy=accuracy)
+    evidence = Evidence(confidence, moments, merged(sample.patterns(data.world)))
+    contexts, criterion = _contexts(num_contexts, evidence, max_contexts, seed)
+    question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
+    recovery, passes = _recovered(data, evidence, len(sample), question, tell)
+    recovery = replace(recovery, model=_named(recovery.model, data.world))
+    tell(Progress("plan"))
+    found = _planned(recovery.model, gap)
+    test = logging_test(data.total(followed), data.world)
+    criterion = criterion or _criterion(moments, sample, data.world, recovery, len(data))
+    judged = _judged(sample.episodes(data.world), recovery.model, found, question, test, share_held_out, resamples, gap,
+                     len(data), tell)
+    info = FitInfo(data.notes, data.world, moments, recovery.info, criterion, coverage(moments, data.world), test, *judged,
+                   passes, ())
+    return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
+
+
+def _log_of(log: Any, client: Any, reading: dict[str, Any]) -> Log:
+    crew: Crew | None = None if client is None else Cluster(client)
+    if not isinstance(log, Log):
+        return read(log, crew=crew or Here(), **reading)
+    if reading:
+        refuse("fit", f"{next(iter(reading))!r} for a log that was read already", "it as an argument of read()")
+    return log if crew is None else log.moved(crew)
+
+
+def _contexts(
+    asked: int | str, evidence: Evidence, most: int, seed: int
+) -> tuple[int, dict[int, float]]:
+    """The number of contexts, and the criterion of all numbers that were tried.
+
+    Numbers are tried upwards until the criterion has risen; one context is among them.
+    """
+    if asked != "auto":
+        return as_count("num_contexts", asked, least=2), {}
+    bags = evidence.bags
+    assert bags is not None
+    visited = int((bags.occurrences.sum(axis=1) > 0).sum()) * (bags.num_values - 1)
+    penalty = float(np.log(max(bags.total, 2.0)))
+    criterion = {1: -2 * statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik + visited * penalty}
+    for number in range(2, as_count("max_contexts", most, least=2) + 1):
+        fits = climb_many(evidence, Question(number, None, 0.0, seed), tolerance=ENOUGH / bags.total, polished=3)
+        loglik = max(one.loglik for one in fits)
+        criterion[number] = -2 * loglik + (number * visited + number - 1) * penalty
+        if number > 2 and criterion[number] > criterion[number - 1]:
+            break
+    return max(2, min(criterion, key=lambda m: criterion[m])), criterion
+
+
+def statistics_of(part: Any, world: World, mixture: Mixture) -> Statistics:
+    """The E-step on one part of a log."""
+    return statistics(loaded(part).patterns(world), mixture)
+
+
+def _recovered(
+    data: Log, evidence: Evidence, sampled: int, question: Question, tell: Callable[[Progress], None]
+) -> tuple[Recovery, int]:
+    """``best`` on the sample; if that is not everything, EM goes on from there over all parts."""
+    start = best(evidence, question)
+    if sampled == len(data):
+        return start, 0
+    bags = evidence.bags
+    assert bags is not None
+    steps = 0
+
+    def expect(mixture: Mixture) -> Statistics:
+        nonlocal steps
+        steps += 1
+        tell(Progress("climb", steps))
+        summed: Statistics = data.total(statistics_of, mixture)
+        return summed
+
+    mixture = mixture_of(start.model, data.world)
+    average = _average(expect(mixture))
+    known = None if start.info.weights == "estimated" else mixture.weights
+    done = climb(expect, mixture, average=average, prior=question.prior, weights=known, name="sample")
+    scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
+    whole = replace(evidence, bags=scaled)
+    recovery = finished("best", whole, question, [done], bags=scaled, source=start.info.weights)
+    return recovery, steps
+
+
+def _average(seen: Statistics) -> Floats:
+    """(X, Z): law of the reward at x over all visits; where x was never visited, the law over everything."""
+    counts = seen.outcomes.sum(axis=0)
+    visits = counts.sum(axis=1, keepdims=True)
+    return np.where(visits > 0, counts / np.maximum(visits, 1e-300), counts.sum(axis=0) / counts.sum())
+
+
+def mixture_of(model: RewardMixingMDP, world: World) -> Mixture:
+    """Weights and laws (M, X, Z) of a recovered model, without the end that recovery may have added."""
+    values = np.searchsorted(model.reward_values, world.reward_values)
+    laws = model.laws[:, : world.num_states][..., values]
+    return Mixture(model.weights, np.ascontiguousarray(laws.reshape(model.num_contexts, -1, values.size)))
+
+
+def _named(model: RewardMixingMDP, world: World) -> RewardMixingMDP:
+    end = ("end",) * (model.num_states - world.num_states) if world.state_names else ()
+    return replace(model, state_names=(*world.state_names, *end), action_names=world.action_names)
+
+
+def _planned(model: RewardMixingMDP, gap: float) -> Plan:
+    return plan(model, gap=gap, time_limit=PLANNING_SECONDS if model.num_contexts > 3 else None)
+
+
+def _criterion(moments: Moments, sample: Compact, world: World, recovery: Recovery, episodes: int) -> dict[int, float]:
+    """One context against those that were fitted, on the same episodes."""
+    model = recovery.model
+    bags = sample.patterns(world)
+    alone = statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik
+    loglik = statistics(bags, mixture_of(model, world)).loglik
+    visited = int((moments.samples > 0).sum()) * (world.num_values - 1)
+    penalty = float(np.log(max(len(sample), 2)))
+    many = model.num_contexts
+    return {1: -2 * alone + visited * penalty, many: -2 * loglik + (many * visited + many - 1) * penalty}
+
+
+def _judged(
+    episodes: Episodes, model: RewardMixingMDP, found: Plan, question: Question, test: LoggingTest, share: float,
+    resamples: int, gap: float, total: int, tell: Callable[[Progress], None],
+) -> tuple[HeldOut | None, Bootstrap | None, OffPolicy | None]:
+    """What held-out episodes and resamples say."""
+    tell(Progress("judge", 0, resamples))
+    out, value = held_out(episodes, model, question, share, gap, follows=test.follows) if share > 0 else (None, None)
+    again = bootstrap(episodes, model, found, question, resamples, gap, total,
+                      lambda done: tell(Progress("judge", done, resamples))) if resamples else None
+    return out, again, value
+
+
+def _sentences(info: FitInfo) -> tuple[str, ...]:
+    out = []
+    if info.notes.skipped:
+        out.append(f"{info.notes.skipped} of {info.notes.episodes} episodes were bad and left out: "
+                   + "; ".join(str(problem) for problem in info.notes.problems) + ".")
+    if info.notes.cut:
+        out.append(f"{info.notes.cut} borders between parts of the file cut an episode, which was put together again.")
+    fewest = min(info.criterion, key=lambda m: info.criterion[m])
+    if fewest == 1:
+        out.append("One context explains the log as well as more do (Bayesian information criterion): there may be nothing to adapt to.")
+    out += [info.logging.sentence, info.coverage.sentence]
+    if info.held_out is not None:
+        held = info.held_out
+        out.append(
+            f"On {held.episodes} held-out episodes, contexts add {held.gain:.4f} nats an episode to the log-likelihood "
+            f"(standard error {held.error:.4f})."
+        )
+    if info.off_policy is not None:
+        out.append(info.off_policy.sentence)
+    if info.bootstrap is not None:
+        boot = info.bootstrap
+        out.append(
+            f"In {boot.resamples} resamples the policy is worth {boot.lower:.4f} .. {boot.upper:.4f} and loses {boot.regret:.4f} "
+            "on average against their best policies; resamples cannot see what the log never visited."
+        )
+    return (*out, info.recovery.not_identified) if info.recovery.not_identified else tuple(out)

@@ -1,0 +1,143 @@
+"""What a policy would have earned, from episodes that another one played; or that they cannot tell.
+
+For a controller that plays action a_t for sure, with b the chance that the log took it, V the controller's value in the
+fitted model at the step, state, node and belief of the episode, and w_t = product up to t of [action agrees] / b:
+
+    estimate of an episode = V_0 + sum_t w_t (reward_t + V_{t+1} - V_t)
+
+Unbiased if b is right, whatever V; of small variance if V is good (doubly robust; Jiang and Li 2016). b is estimated from
+other episodes: for each step and state, or, if the log followed rewards, for each state and the step before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix import belief as bayes
+from rewardmix._check import Floats
+from rewardmix.episodes import Episodes
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import Plan
+
+LEAST_EFFECTIVE = 30.0
+"""Fewer effective episodes than this support no estimate."""
+
+NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class OffPolicy:
+    """An estimate of what a policy earns, from episodes of another.
+
+    Attributes:
+        supported: whether the log can support one.
+        value: the estimate, NaN if not.
+        lower: of the 95 % interval.
+        upper: of it.
+        effective: number of episodes that the weights are worth.
+        agreed: episodes whose actions are all those of the policy.
+        episodes: that were used.
+        sentence: the answer in words.
+    """
+
+    supported: bool
+    value: float
+    lower: float
+    upper: float
+    effective: float
+    agreed: int
+    episodes: int
+    sentence: str
+
+
+def off_policy(plan: Plan, fresh: Episodes, others: Episodes, *, follows: bool) -> OffPolicy:
+    """Value of ``plan.policy`` from ``fresh`` episodes; the log's habits are learned from ``others``."""
+    chance = chances(fresh, others, follows=follows)
+    estimates, weights = _estimates(plan, fresh, chance)
+    square = float((weights**2).sum())
+    effective = float(weights.sum()) ** 2 / square if square > 0 else 0.0
+    agreed = int((weights > 0).sum())
+    count = len(fresh)
+    if effective < LEAST_EFFECTIVE or count < 2:
+        text = (
+            f"The log cannot support an estimate of the policy's value: {agreed} of {count} held-out episodes played its actions "
+            f"throughout, worth {effective:.1f} episodes, and {LEAST_EFFECTIVE:.0f} are needed."
+        )
+        return OffPolicy(False, float("nan"), float("nan"), float("nan"), effective, agreed, count, text)
+    value = float(estimates.mean())
+    radius = NORMAL_95 * float(estimates.std(ddof=1)) / count**0.5
+    habit = "the reward and action of the step before" if follows else "the step and state alone"
+    text = (
+        f"From {count} held-out episodes of the log, the policy planned without them earns {value:.4f} "
+        f"({value - radius:.4f} .. {value + radius:.4f}), if the log's actions depended on {habit}."
+    )
+    return OffPolicy(True, value, value - radius, value + radius, effective, agreed, count, text)
+
+
+def chances(fresh: Episodes, others: Episodes, *, follows: bool) -> Floats:
+    """(K, H): chance that the log takes the action it took, as counted in other episodes; 0 where it never did."""
+    size = _situation_count(others, follows=follows)
+    taken = np.zeros((size, others.num_actions))
+    here = others.present
+    np.add.at(taken, (_situations(others, follows=follows)[here], others.actions[here]), 1.0)
+    total = taken.sum(axis=1, keepdims=True)
+    share = taken / np.maximum(total, 1.0)
+    situation = np.where(fresh.present, _situations(fresh, follows=follows), 0)
+    return np.where(fresh.present, share[situation, np.maximum(fresh.actions, 0)], 1.0)
+
+
+def _situation_count(episodes: Episodes, *, follows: bool) -> int:
+    before = 1 + episodes.num_states * episodes.num_actions * episodes.reward_values.size
+    return episodes.num_states * (before if follows else episodes.horizon)
+
+
+def _situations(episodes: Episodes, *, follows: bool) -> NDArray[np.int64]:
+    """(K, H): what the log's habit may depend on: the step, or all of the step before; and the state."""
+    states = episodes.states[:, :-1].astype(np.int64)
+    if not follows:
+        return states + episodes.num_states * np.arange(episodes.horizon)
+    x = states * episodes.num_actions + episodes.actions
+    symbol = 1 + x * episodes.reward_values.size + episodes.outcomes
+    before = np.concatenate([np.zeros((len(episodes), 1), np.int64), symbol[:, :-1]], axis=1)
+    return states + episodes.num_states * before
+
+
+def _estimates(plan: Plan, fresh: Episodes, chance: Floats) -> tuple[Floats, Floats]:
+    """(K,) estimate of each episode and (K,) final weights."""
+    model, policy, values = plan.model, plan.policy, plan.alpha_vectors.values
+    codes = np.searchsorted(model.reward_values, fresh.reward_values)
+    count = len(fresh)
+    state = fresh.states[:, 0].astype(np.int64)
+    node = policy.first[state].astype(np.int64)
+    belief = np.broadcast_to(model.weights, (count, model.num_contexts))
+    weight = np.ones(count)
+    now = (values[0][state, node] * belief).sum(axis=1)
+    estimate = now.copy()
+    for t in range(fresh.horizon):
+        here = fresh.present[:, t]
+        outcome = codes[np.maximum(fresh.outcomes[:, t], 0)]
+        action = policy.actions[t][state, node]
+        agrees = here & (fresh.actions[:, t] == action) & (chance[:, t] > 0)
+        weight = np.where(here, np.where(agrees, weight / np.where(agrees, chance[:, t], 1.0), 0.0), weight)
+        likelihood = np.moveaxis(model.laws[:, state, action, outcome], 0, -1)
+        belief = np.where(agrees[:, None], bayes.update(belief, likelihood), belief)
+        node = policy.successors[t][state, node, outcome].astype(np.int64)
+        state = _next_state(fresh, t, model, state)
+        later = np.zeros(count)
+        if t + 1 < fresh.horizon:
+            node = np.minimum(node, values[t + 1].shape[1] - 1)
+            later = (values[t + 1][state, node] * belief).sum(axis=1)
+        reward = np.where(here, model.reward_values[outcome], 0.0)
+        estimate += np.where(here, weight * (reward + later - now), 0.0)
+        now = later
+    return estimate, weight
+
+
+def _next_state(fresh: Episodes, t: int, model: RewardMixingMDP, state: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each episode is after step t; the end, if it is over and the model has one."""
+    going = t + 1 < fresh.lengths
+    end = model.num_states - 1 if model.num_states > fresh.num_states else 0
+    return np.where(going, np.maximum(fresh.states[:, t + 1], 0), end if model.num_states > fresh.num_states else state)

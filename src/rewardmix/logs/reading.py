@@ -1,0 +1,261 @@
+"""``read``: a log from wherever it is, checked row by row, ready to be counted and fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rewardmix._check import InputError, as_count, as_floats, refuse
+from rewardmix.episodes import Episodes
+from rewardmix.logs import arrow
+from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, check, episode_ids
+from rewardmix.logs.checking_kernels import KINDS
+from rewardmix.logs.columns import Coding, Names
+from rewardmix.logs.compact import Compact
+from rewardmix.logs.crew import Crew, Here
+from rewardmix.logs.log import Log, Notes
+from rewardmix.logs.minari import is_dataset, read_minari
+from rewardmix.logs.sources import Source, source_of
+from rewardmix.logs.survey import Survey, Wanted, survey
+from rewardmix.logs.world import World
+
+
+ROWS_PER_PART = 1 << 21
+"""Enough to make starting a part cheap, few enough for many parts to be in memory."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the caller (or the file) says about the log; None where nobody does."""
+
+    num_states: int | None = None
+    num_actions: int | None = None
+    horizon: int | None = None
+    reward_values: tuple[float, ...] | None = None
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+
+
+def read(
+    source: Any,
+    *,
+    columns: Mapping[str, str | None] | None = None,
+    horizon: int | None = None,
+    reward_values: ArrayLike | None = None,
+    num_states: int | None = None,
+    num_actions: int | None = None,
+    state_names: Sequence[str] = (),
+    action_names: Sequence[str] = (),
+    skip_bad: bool = False,
+    rows_per_part: int = ROWS_PER_PART,
+    crew: Crew | None = None,
+) -> Log:
+    """Read and check a log.
+
+    Args:
+        source: a path or pattern of Parquet or CSV files, several paths, a directory of them, a pyarrow, pandas or
+            polars table, a Minari dataset (open, or "minari:ID"), or ``Episodes``.
+        columns: what columns are called, where not episode, step, state, action, reward (and next_state, if there is
+            one): {"state": "page", "step": None}. Without a step column rows are taken to be complete and in order.
+        horizon: most steps of an episode; left out, the longest episode has it.
+        reward_values: values a reward can take; left out, those that occur.
+        num_states: S; left out, one more than the largest, or the number of labels.
+        num_actions: A, likewise.
+        state_names: labels in the order of their indices; left out, those that occur, sorted.
+        action_names: likewise.
+        skip_bad: drop episodes with problems instead of refusing the log; ``log.notes`` says how many.
+        rows_per_part: about how many rows are read, kept and worked on at a time.
+        crew: who reads: this process, ``Processes(n)``, or ``Cluster(client)``.
+    """
+    names = Names(**_roles(columns))
+    declared = Declared(
+        None if num_states is None else as_count("num_states", num_states),
+        None if num_actions is None else as_count("num_actions", num_actions),
+        None if horizon is None else as_count("horizon", horizon),
+        None if reward_values is None else tuple(as_floats("reward_values", reward_values, (None,)).tolist()),
+        tuple(state_names),
+        tuple(action_names),
+    )
+    if isinstance(source, Log):
+        refuse("source", "a Log", "something to read; a log that was read goes to fit() as it is")
+    hands = crew or Here()
+    if is_dataset(source) or (isinstance(source, str) and source.startswith("minari:")):
+        dataset = source.removeprefix("minari:") if isinstance(source, str) else source
+        source = read_minari(dataset, horizon=declared.horizon, reward_values=declared.reward_values)
+    if isinstance(source, Episodes):
+        return _of_episodes(source, declared, hands)
+    found = source_of(source, names, as_count("rows_per_part", rows_per_part))
+    return _checked_log(found, _completed(declared, found), hands, skip_bad)
+
+
+def _roles(columns: Mapping[str, str | None] | None) -> dict[str, Any]:
+    known = {field: getattr(Names, field) for field in Names.__dataclass_fields__}
+    for role, name in (columns or {}).items():
+        if role not in known:
+            refuse("columns", repr(role), f"one of {', '.join(known)}")
+        if name is None and role not in ("step", "next_state"):
+            refuse(f"columns[{role!r}]", None, "the name of a column")
+    return dict(columns or {})
+
+
+def _completed(declared: Declared, source: Source) -> Declared:
+    """What the caller says; where nothing, what the file says about itself."""
+    told = source.told
+    if not told:
+        return declared
+    filled = {
+        name: value if (value := getattr(declared, name)) not in (None, ()) else told.get(name, value)
+        for name in Declared.__dataclass_fields__
+    }
+    return Declared(**filled)
+
+
+def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
+    """Episodes were checked where they were born; only a larger horizon can be declared."""
+    longest = int(episodes.lengths.max(initial=1))
+    horizon = declared.horizon or episodes.horizon
+    if horizon < longest:
+        refuse("horizon", horizon, f"at least {longest}, the longest episode")
+    world = World(episodes.num_states, episodes.num_actions, horizon, episodes.reward_values,
+                  declared.state_names, declared.action_names)
+    if not len(episodes):
+        refuse("log", "no episodes", "at least one")
+    size = max(1, arrow.BATCH // max(1, horizon))
+    parts = [Compact.of(episodes[begin:begin + size], world) for begin in range(0, len(episodes), size)]
+    checked = crew.hold(_as_checked, parts)
+    rows = int(episodes.lengths.sum())
+    return Log(world, tuple(one.part for one in checked), crew, Notes(rows, len(episodes), len(episodes)))
+
+
+def _as_checked(part: Compact) -> Checked:
+    return Checked(part, rows=part.rows, episodes=len(part), longest=int(part.lengths.max(initial=0)))
+
+
+def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool) -> Log:
+    coding, limits = _agreed(source, declared, crew)
+    checked = crew.hold(check, source.pieces, coding, limits)
+    pieces, checked, cut = _mended(source.pieces, checked, coding, limits, crew)
+    problems, twice = _all_problems(pieces, checked, coding, crew)
+    episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
+    _check_told(source, checked)
+    if problems and (not skip_bad or twice):
+        _refuse_all(problems, episodes - kept, episodes, skip_bad)
+    if not kept:
+        refuse("log", "no episodes" if not episodes else f"{episodes} episodes, all of them bad", "at least one good episode")
+    longest = max(one.longest for one in checked)
+    world = World(limits.num_states, limits.num_actions, declared.horizon or longest, np.asarray(limits.reward_values),
+                  coding.state_names, coding.action_names)
+    notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
+    return Log(world, tuple(one.part for one in checked if len(one.part)), crew, notes, source.shelf)
+
+
+def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Limits]:
+    """How labels become numbers, and what a good row is: declared, or found by a survey."""
+    names, texts = source.names, source.texts
+    by_name = names.state in texts, names.action in texts
+    wanted = Wanted(
+        not declared.state_names if by_name[0] else declared.num_states is None,
+        not declared.action_names if by_name[1] else declared.num_actions is None,
+        declared.reward_values is None,
+        names.step is not None and not source.told,
+    )
+    found = Survey()
+    if any((wanted.states, wanted.actions, wanted.rewards, wanted.first_step)):
+        for part in crew.ask(survey, source.pieces, names, texts, wanted):
+            found = found + part
+    states = declared.state_names or (tuple(sorted(found.states)) if by_name[0] else ())
+    actions = declared.action_names or (tuple(sorted(found.actions)) if by_name[1] else ())
+    coding = Coding(names, texts, states if by_name[0] else (), actions if by_name[1] else (),
+                    1 if found.first_step == 1 else 0)
+    limits = Limits(
+        declared.num_states or len(states) or max(found.states, default=0) + 1,
+        declared.num_actions or len(actions) or max(found.actions, default=0) + 1,
+        declared.reward_values or _values(found.rewards),
+        declared.horizon or NO_LIMIT,
+    )
+    _check_limits(limits)
+    return coding, limits
+
+
+def _check_limits(limits: Limits) -> None:
+    """Refuse sizes that cannot be meant before anything is allocated."""
+    for name in ("num_states", "num_actions"):
+        if getattr(limits, name) < 1:
+            refuse(name.replace("num_", ""), "only negative or missing numbers", "whole numbers from 0, or text")
+    World(limits.num_states, limits.num_actions, 1, np.asarray(limits.reward_values))
+
+
+def _values(found: frozenset[float]) -> tuple[float, ...]:
+    return (0.0, 1.0) if found <= {0.0, 1.0} else tuple(sorted(found if len(found) > 1 else found | {0.0}))
+
+
+def _mended(
+    pieces: Sequence[Any], checked: list[Checked], coding: Coding, limits: Limits, crew: Crew
+) -> tuple[Sequence[Any], list[Checked], int]:
+    """Read the pieces again whose border cuts an episode, this time across it; and how many borders do."""
+    cuts = {i for i in range(len(pieces) - 1) if pieces[i].path == pieces[i + 1].path and _touch(checked[i], checked[i + 1])}
+    if not cuts:
+        return pieces, checked, 0
+    heads = {i + 1 for i in cuts}
+    again = sorted(cuts | heads)
+    mended = list(pieces)
+    for i in again:
+        inner = i in heads and checked[i].episodes == 1  # wholly inside an episode that began before: that piece has it
+        mended[i] = replace(pieces[i], head=i in heads, tail=i in cuts and not inner)
+    for i, one in zip(again, crew.hold(check, [mended[i] for i in again], coding, limits), strict=True):
+        checked[i] = one
+    return mended, checked, len(cuts)
+
+
+def _touch(one: Checked, following: Checked) -> bool:
+    return bool(one.episodes and following.episodes and one.ids[-1] == following.ids[0])
+
+
+def _all_problems(
+    pieces: Sequence[Any], checked: Sequence[Checked], coding: Coding, crew: Crew
+) -> tuple[tuple[Problem, ...], bool]:
+    """The problems of all pieces by kind, and whether an episode is in two places (which cannot be skipped)."""
+    merged: dict[int, Problem] = {}
+    for one in checked:
+        for kind, problem in one.problems.items():
+            before = merged.get(kind)
+            merged[kind] = replace(before, count=before.count + problem.count) if before else problem
+    for path in dict.fromkeys(piece.path for piece in pieces):
+        of_file = [i for i, piece in enumerate(pieces) if piece.path == path and checked[i].episodes]
+        if not _in_order([checked[i] for i in of_file]):
+            ids, times = np.unique(
+                np.concatenate(list(crew.ask(episode_ids, [pieces[i] for i in of_file], coding))), return_counts=True
+            )
+            if (times > 1).any() and KINDS not in merged:
+                label = "one of them" if coding.names.episode in coding.texts else f"episode {ids[times > 1][0]}"
+                first = f"{label} in {path}"
+                merged[KINDS] = Problem(WORDS[KINDS], int((times > 1).sum()), first)
+    return tuple(merged[kind] for kind in sorted(merged)), KINDS in merged
+
+
+def _in_order(of_file: Sequence[Checked]) -> bool:
+    """Whether the ids increase all through a file, so that none can come twice."""
+    inside = all(one.increasing for one in of_file)
+    return inside and all(one.ids[-1] < two.ids[0] for one, two in pairwise(of_file))
+
+
+def _check_told(source: Source, checked: Sequence[Checked]) -> None:
+    """A file of our own says how many rows it has."""
+    rows = source.told.get("rows") if source.told else None
+    found = sum(one.rows for one in checked)
+    if rows is not None and rows != found:
+        refuse("path", f"{source.name} with {found} rows", f"{rows} rows, as the file itself says")
+
+
+def _refuse_all(problems: Sequence[Problem], bad: int, episodes: int, skip_bad: bool) -> None:
+    lines = "\n".join(f"  {problem}" for problem in problems)
+    advice = "sort the rows by episode and step" if skip_bad else "skip_bad drops these episodes"
+    raise InputError(
+        f"log: found {len(problems)} kind{'s' * (len(problems) != 1)} of problems in {bad} of {episodes} episodes, "
+        f"expected none ({advice}):\n{lines}"
+    )

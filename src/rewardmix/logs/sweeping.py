@@ -1,0 +1,161 @@
+"""Sweeps: methods on problems with many seeds, on one machine or a cluster, with results in Parquet.
+
+The results file is brought up to date after every cell, atomically; a sweep that was stopped goes on with what is not in it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rewardmix._check import InputError, as_count, refuse
+from rewardmix.evaluation import controller_value
+from rewardmix.exploration import ExplorationError
+from rewardmix.learning import learn
+from rewardmix.logs import arrow
+from rewardmix.logs.crew import Crew, Here
+from rewardmix.logs.fitting import fit
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import plan, plan_markov
+from rewardmix.policy import Controller, uniform
+from rewardmix.recovery import best, paper
+from rewardmix.simulation import simulate
+
+Method = Callable[[RewardMixingMDP, int, int], Controller]
+"""(the true model, episodes, seed) -> a policy; of the model nothing is used but its episodes."""
+
+
+def learned(model: RewardMixingMDP, episodes: int, seed: int, method: Any = best) -> Controller:
+    """Explore pairs, recover, plan."""
+    return learn(model, episodes=episodes, seed=seed, method=method, resamples=0).policy
+
+
+def logged(model: RewardMixingMDP, episodes: int, seed: int) -> Controller:
+    """Fit a log of the uniform policy."""
+    log = simulate(uniform(model), model, episodes, seed)
+    return fit(log, seed=seed, resamples=0, share_held_out=0.0).plan.policy
+
+
+METHODS: dict[str, Method] = {"learn": learned, "paper": partial(learned, method=paper), "log": logged}
+"""Methods by name."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of a sweep and its result; NaN where the method failed, and ``error`` says why."""
+
+    problem: str
+    method: str
+    episodes: int
+    seed: int
+    value: float = float("nan")
+    best: float = float("nan")
+    markov: float = float("nan")
+    regret: float = float("nan")
+    share: float = float("nan")
+    seconds: float = float("nan")
+    error: str = ""
+
+    @property
+    def cell(self) -> tuple[str, str, int, int]:
+        """What was asked."""
+        return self.problem, self.method, self.episodes, self.seed
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """What a worker is given."""
+
+    row: Row
+    model: RewardMixingMDP
+    method: Method
+    best: float
+    markov: float
+
+
+def sweep(
+    problems: Mapping[str, RewardMixingMDP],
+    methods: Mapping[str, Method],
+    episodes: Sequence[int],
+    seeds: Sequence[int],
+    out: str | os.PathLike[str],
+    *,
+    crew: Crew | None = None,
+    on_update: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Run every method on every problem with every budget and seed; rows that ``out`` holds already are not run again.
+
+    Args:
+        problems: true models by name.
+        methods: by name.
+        episodes: budgets.
+        seeds: of the runs.
+        out: Parquet file of the results.
+        crew: who runs: this process, ``Processes(n)`` or ``Cluster(client)``.
+        on_update: called with (cells done, cells in all).
+    """
+    for role, values in {"problems": problems, "methods": methods, "episodes": episodes, "seeds": seeds}.items():
+        if not values:
+            refuse(role, "none", "at least one")
+    asked = [
+        Row(problem, method, as_count("episodes", budget), as_count("seeds", seed, least=0))
+        for problem in problems for method in methods for budget in episodes for seed in seeds
+    ]  # fmt: skip
+    rows = {row.cell: row for row in stored_rows(out)}
+    standing = {name: (plan(model, gap=1e-4, time_limit=60.0).lower, plan_markov(model).value)
+                for name, model in problems.items() if any(row.problem == name and row.cell not in rows for row in asked)}
+    cells = [Cell(row, problems[row.problem], methods[row.method], *standing[row.problem])
+             for row in asked if row.cell not in rows]
+    done = len(asked) - len(cells)
+    for _, row in (crew or Here()).as_done(run_cell, cells):
+        rows[row.cell] = row
+        _write(out, list(rows.values()))
+        done += 1
+        if on_update:
+            on_update(done, len(asked))
+    return [rows[row.cell] for row in asked]
+
+
+def run_cell(cell: Cell) -> Row:
+    """Run one cell."""
+    began = time.process_time()
+    row = asdict(cell.row)
+    try:
+        policy = cell.method(cell.model, cell.row.episodes, cell.row.seed)
+    except (InputError, ExplorationError) as error:
+        return Row(**{**row, "error": str(error)})
+    value = controller_value(policy, cell.model)
+    gain = cell.best - cell.markov
+    found = {
+        "value": value, "best": cell.best, "markov": cell.markov, "regret": cell.best - value,
+        "share": (value - cell.markov) / gain if gain > 1e-9 else float("nan"), "seconds": time.process_time() - began,
+    }
+    return Row(**{**row, **found})
+
+
+def stored_rows(out: str | os.PathLike[str]) -> list[Row]:
+    """The rows of a results file; none if there is no file yet."""
+    if not os.path.exists(out):
+        return []
+    with arrow.reading(os.fspath(out)):
+        table = arrow.library().parquet.read_table(out)
+    wanted = set(Row.__dataclass_fields__)
+    if set(table.column_names) != wanted:
+        refuse("out", f"{os.fspath(out)!r} with columns {table.column_names}", "the results of a sweep, or no file")
+    return [Row(**row) for row in table.to_pylist()]
+
+
+def _write(out: str | os.PathLike[str], rows: list[Row]) -> None:
+    pa = arrow.library()
+    target = Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    pa.parquet.write_table(pa.Table.from_pylist([asdict(row) for row in rows]), temporary)
+    os.replace(temporary, target)

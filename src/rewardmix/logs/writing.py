@@ -1,0 +1,144 @@
+"""``write``: episodes as a log, in the form that ``read`` takes, in row groups that never cut an episode."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rewardmix._check import as_count, refuse
+from rewardmix.episodes import ABSENT, Episodes
+from rewardmix.logs import arrow
+from rewardmix.logs.sources import METADATA, described
+from rewardmix.logs.world import World
+
+ROWS_PER_GROUP = 1 << 20
+"""About how many rows a row group has."""
+
+DICTIONARIES = ["step", "state", "action", "reward", "next_state"]
+"""Columns of few values; the episode, which grows slowly, is stored as differences."""
+
+
+def write(
+    path: str | os.PathLike[str],
+    episodes: Episodes | Iterable[Episodes],
+    *,
+    state_names: Sequence[str] = (),
+    action_names: Sequence[str] = (),
+    rows_per_group: int = ROWS_PER_GROUP,
+) -> None:
+    """Write episodes to a Parquet or (by its ending) CSV file, atomically.
+
+    Args:
+        path: of the file.
+        episodes: all of them, or one part after the other, for logs that do not fit into memory.
+        state_names: labels to write instead of numbers.
+        action_names: labels to write instead of numbers.
+        rows_per_group: about how many rows a row group has; an episode is never cut.
+    """
+    parts = iter([episodes] if isinstance(episodes, Episodes) else episodes)
+    first = next(parts, None)
+    if first is None:
+        refuse("episodes", "nothing", "at least one part")
+    world = World(first.num_states, first.num_actions, first.horizon, first.reward_values, tuple(state_names),
+                  tuple(action_names))
+    for names, count in ((world.state_names, world.num_states), (world.action_names, world.num_actions)):
+        if names and (len(names) != count or len(set(names)) != count):
+            refuse("names", f"{len(set(names))} different names", f"{count} different names")
+    tables = _tables(chain([first], parts), world, as_count("rows_per_group", rows_per_group))
+    save = _save_csv if os.fspath(path).lower().endswith(".csv") else _save_parquet
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    try:
+        save(temporary, tables, world)
+        os.replace(temporary, target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _tables(parts: Iterable[Episodes], world: World, rows_per_group: int) -> Iterator[Any]:
+    """Tables of whole episodes, each to become a row group."""
+    done = 0
+    for part in parts:
+        if (part.num_states, part.num_actions, part.horizon) != (world.num_states, world.num_actions, world.horizon):
+            refuse("episodes", repr(part), "parts of one log, with the same states, actions and horizon")
+        ends = np.cumsum(part.lengths)
+        cuts = np.searchsorted(ends, np.arange(rows_per_group, int(ends[-1]) if len(part) else 0, rows_per_group))
+        borders = np.unique(np.concatenate([[0], cuts, [len(part)]]))
+        for begin, end in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+            yield _table(part[begin:end], world, done + begin)
+        done += len(part)
+
+
+def _table(part: Episodes, world: World, before: int) -> Any:
+    pa = arrow.library()
+    present = part.present
+    episode, step = np.nonzero(present)
+    following = part.states[:, 1:][present]
+    columns = {
+        "episode": pa.array(episode + np.int64(before), pa.int64()),
+        "step": pa.array(step.astype(np.int32)),
+        "state": _labelled(part.states[:, :-1][present], world.state_names),
+        "action": _labelled(part.actions[present].astype(np.int32), world.action_names),
+        "reward": pa.array(part.reward_values[part.outcomes[present]]),
+        "next_state": _labelled(following, world.state_names),
+    }
+    return pa.table(columns)
+
+
+def _labelled(values: Any, names: Sequence[str]) -> Any:
+    pa = arrow.library()
+    unknown = values == ABSENT
+    mask = unknown if unknown.any() else None
+    if not names:
+        return pa.array(values.astype(np.int32), mask=mask)
+    codes = pa.array(values.astype(np.int32), mask=mask)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(list(names), pa.string()))
+
+
+def _save_parquet(path: str, tables: Iterator[Any], world: World) -> None:
+    pa = arrow.library()
+    first = next(tables, None)
+    if first is None:
+        refuse("episodes", "no episodes", "at least one")
+    options = {
+        "use_dictionary": DICTIONARIES,
+        "column_encoding": {"episode": "DELTA_BINARY_PACKED"},
+        "write_page_checksum": True,
+        "write_statistics": ["episode", "step"],
+    }
+    rows = 0
+    with pa.parquet.ParquetWriter(path, first.schema, **options) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table, row_group_size=table.num_rows)
+            rows += table.num_rows
+        body = {
+            "rows": rows, "num_states": world.num_states, "num_actions": world.num_actions, "horizon": world.horizon,
+            "reward_values": world.reward_values.tolist(), "state_names": list(world.state_names),
+            "action_names": list(world.action_names),
+        }
+        writer.add_key_value_metadata({METADATA: described(body)})
+
+
+def _save_csv(path: str, tables: Iterator[Any], world: World) -> None:
+    pa = arrow.library()
+    first = next(tables, None)
+    if first is None:
+        refuse("episodes", "no episodes", "at least one")
+    first = _plain(first)
+    with pa.csv.CSVWriter(path, first.schema) as writer:
+        for table in chain([first], map(_plain, tables)):
+            writer.write_table(table)
+
+
+def _plain(table: Any) -> Any:
+    """Dictionaries as text, which is all that CSV has."""
+    pa = arrow.library()
+    fields = [pa.field(f.name, f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields))

@@ -1,0 +1,59 @@
+"""What the model would have been, had other episodes been seen: warm climbs on episodes drawn again.
+
+Each resample draws as many episodes with replacement, counts its own moves and starts, and climbs from the recovered
+model, so the contexts keep their labels. A bootstrap cannot see what no episode went to.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from rewardmix._check import as_count
+from rewardmix.episodes import Episodes
+from rewardmix.model import RewardMixingMDP
+from rewardmix.recovery import likelihood
+from rewardmix.recovery.evidence import evidence_of
+from rewardmix.recovery.likelihood import Mixture, climb
+from rewardmix.recovery.result import Recovery, assembled
+
+
+def bootstrap(
+    episodes: Episodes, found: Recovery, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
+) -> tuple[RewardMixingMDP, ...]:
+    """Models recovered from resampled episodes, contexts in the order of ``found.model``.
+
+    Args:
+        episodes: those that ``found`` was recovered from.
+        found: where the climbs begin; weights that were estimated are estimated again.
+        resamples: how many.
+        prior: pseudo-count, as for ``recover``.
+        seed: of the draws.
+    """
+    count = as_count("resamples", resamples)
+    rng = np.random.default_rng([seed, 2])
+    start = mixture_of_model(found.model, episodes)
+    known = None if found.info.weights == "estimated" else found.model.weights
+    models = []
+    for _ in range(count):
+        drawn = evidence_of(episodes[np.sort(rng.integers(len(episodes), size=len(episodes)))])
+        bags = drawn.bags
+        assert bags is not None
+        fit = climb(
+            partial(likelihood.statistics, bags),
+            Mixture(start.weights, 0.99 * start.laws + 0.01 * bags.average),  # off the boundary, where EM would stay
+            average=bags.average,
+            prior=prior,
+            weights=known,
+            tolerance=1e-8,
+        )
+        models.append(assembled(drawn.confidence, fit.mixture))
+    return tuple(models)
+
+
+def mixture_of_model(model: RewardMixingMDP, episodes: Episodes) -> Mixture:
+    """The reward laws of a recovered model on the states and reward values of the episodes: without an added end."""
+    places = np.searchsorted(model.reward_values, episodes.reward_values)
+    laws = model.laws[:, : episodes.num_states][..., places]
+    return Mixture(model.weights, laws.reshape(model.num_contexts, -1, episodes.reward_values.size))

@@ -1,0 +1,135 @@
+"""Exploring through reset and step alone: same counts as the definition, early ends, vector environments, bad input."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rewardmix import problems
+from rewardmix._check import InputError
+from rewardmix.environments import MixRewards, RewardMixingEnv, RewardMixingVectorEnv
+from rewardmix.exploration import ExplorationError, all_pairs, explore, selected, uniformly
+from rewardmix.moments import Moments
+
+MODEL = problems.make("random", states=3, actions=2, horizon=4, seed=2)
+MODES = ["NextStep", "SameStep", "Disabled"]
+
+
+VECTORS = [lambda m, k=k: RewardMixingVectorEnv(m, 3, autoreset_mode=k) for k in MODES]
+
+
+@pytest.mark.parametrize("make", [RewardMixingEnv, *VECTORS])
+def test_counts_are_those_of_the_episodes(make):
+    found = explore(make(MODEL), episodes=100)
+    assert found.episodes == len(found.gathered) == 100
+    assert found.moments == Moments.of(found.gathered)
+    assert found.uncertainty < 1.0
+    assert found.moments.visits.sum() == 400
+
+
+@pytest.mark.parametrize("make", [RewardMixingEnv, lambda m: RewardMixingVectorEnv(m, 4)])
+def test_selected_counts_take_one_pair_an_episode(make):
+    found = explore(make(MODEL), episodes=80, counts=selected)
+    assert found.moments.selected_tables.sum() <= 80
+    assert found.moments.pair_tables.sum() == found.moments.selected_tables.sum() > 60
+    assert (found.moments.samples <= Moments.of(found.gathered).samples).all()
+
+
+def test_environment_and_model_explore_equally_well():
+    one = explore(RewardMixingEnv(MODEL), episodes=500).uncertainty
+    two = explore(MODEL, episodes=500).uncertainty
+    assert one == pytest.approx(two, rel=0.1)
+
+
+def test_frozen_lake_is_explored_through_gymnasium_alone():
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=12)
+    rewards = np.full((2, 16, 4), 0.5)
+    rewards[0, :, 0], rewards[1, :, 0] = 0.9, 0.1
+    found = explore(MixRewards(lake, rewards, horizon=12), episodes=1500, seed=1)
+    assert found.moments == Moments.of(found.gathered)
+    assert found.moments.ended_early
+    assert (found.gathered.lengths < 12).any()
+    rows, visited = found.moments.transition_estimate()
+    assert rows.shape == (17 * 4, 17)
+    holes = [5, 7, 11, 12, 15]
+    free = [s for s in range(16) if s not in holes]
+    assert visited[: 16 * 4].reshape(16, 4)[free].all()
+    assert not visited[: 16 * 4].reshape(16, 4)[holes].any()
+    down = rows.toarray()[1 * 4 + 1]  # down from field 1 is a hole: the end, or field 5 if the horizon came first
+    assert down[16] > 0.5
+    assert down[16] + down[5] == pytest.approx(1.0)
+    uniform = explore(MixRewards(lake, rewards, horizon=12), episodes=1500, seed=1, strategy=uniformly)
+    assert found.moments.pair_keys.size > uniform.moments.pair_keys.size
+    assert found.info.coverage.least <= 1500
+
+
+class Broken(gymnasium.Env):
+    """Behaves for a while, then does not."""
+
+    observation_space, action_space = spaces.Discrete(2), spaces.Discrete(2)
+    horizon = 5
+
+    def __init__(self, how):
+        self.how, self.episode, self.step_count = how, -1, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episode, self.step_count = self.episode + 1, 0
+        return 0, {}
+
+    def step(self, action):
+        broken = self.episode == 20 and self.step_count == 2
+        self.step_count += 1
+        state, reward, truncated = 1, 1.0, False
+        if broken:
+            state, reward, truncated = {
+                "reward": (1, 0.3, False),
+                "nan": (1, np.nan, False),
+                "state": (2, 1.0, False),
+                "horizon": (1, 1.0, True),
+            }[self.how]
+        return state, reward, False, truncated, {}
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("reward", r"reward of episode 20, step 2: found 0.3, expected one of the reward values \[0.0, 1.0\]"),
+        ("nan", r"reward of episode 20, step 2: found nan, expected one of the reward values \[0.0, 1.0\]"),
+        ("state", r"state of episode 20, step 3: found 2, expected a state from 0 to 1"),
+        ("horizon", r"horizon of episode 20, step 2: found truncated after 3 steps, expected 5 steps"),
+    ],
+)
+def test_a_broken_environment_is_named_and_nothing_is_lost(how, message, tmp_path):
+    with pytest.raises(ExplorationError, match=message) as caught:
+        explore(Broken(how), episodes=100, checkpoint=tmp_path / "run")
+    found = caught.value.exploration
+    assert found.episodes == found.moments.episodes == 20
+    assert found.info.stopped == "error"
+    again = explore(Broken("never"), episodes=25, checkpoint=tmp_path / "run")
+    assert again.episodes == 25
+    assert again.moments == found.moments + Moments.of(again.gathered[20:])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "episodes: found None, expected a budget of episodes, or a threshold"),
+        ({"episodes": -1}, "episodes: found -1, expected a whole number of at least 0"),
+        ({"episodes": 5, "growth": 0.9}, "growth: found 0.9, expected a factor of at least 1"),
+        ({"episodes": 5, "failure": 1.5}, "failure: found 1.5"),
+        ({"threshold": -0.1}, "threshold: found -0.1"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(InputError, match=message):
+        explore(MODEL, **settings)
+
+
+def test_no_episodes_is_a_result_too():
+    found = explore(MODEL, episodes=0)
+    assert (found.episodes, found.uncertainty, len(found.gathered)) == (0, 1.0, 0)
+    assert found.info.coverage.never_seen == 21
+    assert found.moments == Moments.empty(3, 2, 4)
+    assert explore(RewardMixingEnv(MODEL), episodes=0, counts=all_pairs).episodes == 0

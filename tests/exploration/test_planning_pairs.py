@@ -1,0 +1,114 @@
+"""Properties of plans: more data never means more uncertainty, low switching follows its rule, ties are defined."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rewardmix import problems
+from rewardmix.exploration import Practical, all_pairs, explore, paper, practical, selected, theory
+from rewardmix.exploration.augmented import blank_plan, refresh, saturation, touch_up
+from rewardmix.exploration.compiled import CompiledEngine
+from rewardmix.exploration.confidence import Size
+from rewardmix.exploration.kernels import OWN, SHARED
+
+SIZE = Size(4, 2, 5, 4, 0.05, 100)
+
+
+@pytest.mark.parametrize("confidence", [practical, Practical(0.5, 1 / 16), theory], ids=lambda c: c.name)
+@pytest.mark.parametrize("counts", [all_pairs, selected], ids=lambda c: c.name)
+def test_uncertainty_never_grows_with_a_count_while_the_transition_is_held_fixed(confidence, counts):
+    model = problems.make("random", states=4, actions=2, horizon=5, seed=3)
+    engine = CompiledEngine(model, 0, False)
+    tally = engine.fresh_tally(counts.ordered)
+    plan = blank_plan(tally, confidence, 0.05)
+    refresh(plan, tally, confidence, 1.5)
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        engine.play(plan, plan.choices, tally, tally.episodes + 200, 10**9, 1.5)
+        refresh(plan, tally, confidence, 1.5)
+        for _ in range(15):
+            before = plan.uncertainty
+            x, y = np.sort(rng.integers(8, size=2))
+            tally.pairs.add(np.array([x * 8 + y]), rng.integers(1, 200, size=(1, 2, 2)))
+            tally.dirty[[x, y]] = True
+            touch_up(plan, tally, confidence)
+            assert plan.uncertainty <= before
+    assert plan.uncertainty < 1.0 or not confidence.scaled
+
+
+def test_touching_up_every_row_equals_planning_anew():
+    model = problems.make("random", states=4, actions=2, horizon=5, seed=3)
+    engine = CompiledEngine(model, 0, False)
+    tally = engine.fresh_tally(False)
+    plan = blank_plan(tally, practical, 0.05)
+    refresh(plan, tally, practical, 1.5)
+    for k in range(10, 510, 10):
+        engine.play(plan, plan.choices, tally, k, 10**9, 1.5)
+        refresh(plan, tally, practical, 1.5)
+    choices, value = plan.choices.rows[plan.choices.row_of], plan.uncertainty
+    assert value < 0.9
+    tally.dirty[:] = True
+    touch_up(plan, tally, practical)
+    assert plan.uncertainty == value
+    assert np.array_equal(plan.choices.rows[plan.choices.row_of], choices)
+    assert (plan.choices.row_of == OWN + np.arange(8)).all()
+
+
+def test_rows_of_which_nothing_is_known_share_one_plan():
+    model = problems.make("lock", steps=5)
+    engine = CompiledEngine(model, 0, False)
+    tally = engine.fresh_tally(False)
+    plan = blank_plan(tally, practical, 0.05)
+    refresh(plan, tally, practical, 1.1)
+    assert (plan.choices.row_of == SHARED).all()
+    assert plan.uncertainty == 1.0
+    engine.play(plan, plan.choices, tally, 300, 10**9, 1.1)
+    refresh(plan, tally, practical, 1.1)
+    own = plan.choices.row_of != SHARED
+    assert 0 < own.sum() < own.size
+    counts = tally.moments().pair_counts()
+    assert np.array_equal(own, (counts > 2).any(axis=1))
+
+
+@pytest.mark.parametrize("bonus", [practical.pair, paper(1).pair, theory.pair, theory.move], ids=str)
+def test_saturation_is_the_last_count_with_full_bonus(bonus):
+    known = saturation(bonus, SIZE)
+    assert bonus(known, SIZE) == 1.0
+    assert bonus(int(1.03 * known) + 2, SIZE) < 1.0
+
+
+def test_low_switching_costs_little():
+    """At equal episodes, once unsaturated, V_0 is within 2 % of planning after every episode (mean over seeds)."""
+    model = problems.make("random", states=4, actions=2, horizon=5, seed=3)
+    often = [explore(model, episodes=3000, growth=1.0, seed=s, keep=False).uncertainty for s in range(4)]
+    rarely = [explore(model, episodes=3000, seed=s, keep=False).uncertainty for s in range(4)]
+    assert np.mean(rarely) <= 1.02 * np.mean(often)
+    assert np.mean(often) < 0.3
+
+
+def test_bonuses_are_count_only_and_monotone():
+    n = np.arange(2000)
+    for confidence in (practical, paper(1), theory):
+        for bonus in (confidence.pair(n, SIZE), confidence.move(n, SIZE)):
+            assert bonus[0] == 1.0
+            assert (np.diff(bonus) <= 1e-15).all()
+            assert bonus[-1] > 0
+
+
+@pytest.mark.parametrize("growth", [1.1, 1.5, 3.0])
+def test_everything_is_planned_anew_exactly_when_the_rule_says_so(growth):
+    """The rule, replayed from the episodes: K grew by g, or visits of some x began, became known, or doubled."""
+    model = problems.make("lock", steps=6)  # 8 states: moves count as known from 3 visits on
+    found = explore(model, episodes=1500, growth=growth)
+    visits = np.zeros(24, np.int64)
+    due, limits, times = 0, np.ones(24), []
+    for k in range(1500):
+        if k >= due or (visits >= limits).any():
+            times.append(k)
+            due = max(k + 1, int(np.ceil(growth * k)))
+            limits = np.where(visits == 0, 1, np.where(visits < 2, 3, 2 * visits))
+        x = found.gathered.states[k, :-1].astype(int) * 3 + found.gathered.actions[k]
+        np.add.at(visits, x, 1)
+    assert found.info.curve[:-1, 0].tolist() == times
+    assert found.info.curve[-1, 0] == 1500

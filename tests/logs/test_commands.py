@@ -1,0 +1,104 @@
+"""The commands on logs, as a person types them; and sweeps."""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from logs import oracles_logs as oracles
+from rewardmix import InputError, load, logs
+from rewardmix.logs.sweeping import METHODS, Row, stored_rows, sweep
+
+
+def run(*arguments, cwd):
+    return subprocess.run([sys.executable, "-m", "rewardmix", *arguments], capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_simulate_then_fit(tmp_path):
+    problem = "random:states=3,actions=2,horizon=4"
+    done = run("simulate", problem, "--policy", "uniform", "--episodes", "600", "--out", "s.parquet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = run("fit", "s.parquet", "--contexts", "auto", "--horizon", "4", "--resamples", "2", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "600 episodes, 2400 rows; 2 contexts" in done.stdout
+    assert "actions followed rewards" in done.stdout
+    assert done.stderr == ""
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert [section["title"] for section in result["sections"]][:2] == ["How the log was made", "What the log holds"]
+    assert result["record"]["fit"]["notes"]["rows"] == 2400
+    assert "How the log was made" in (tmp_path / "out" / "report.html").read_text()
+    assert load(tmp_path / "out" / "model.safetensors").horizon == 4
+    assert load(tmp_path / "out" / "moments.safetensors").episodes == 600
+    again = run("simulate", problem, "--policy", "out/policy.safetensors", "--episodes", "20", "--out", "t.csv", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert len(logs.read(tmp_path / "t.csv")) == 20
+
+
+def test_skip_bad_and_column_names(tmp_path):
+    rows = oracles.rows_of(oracles.uniform_log(200, states=2, actions=2, horizon=3))
+    rows["reward"][4] = float("nan")
+    frame = pd.DataFrame(rows).rename(columns={"state": "page"})
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    options = ["fit", "s.csv", "--columns", "state=page", "--resamples", "0", "--out", "out"]
+    done = run(*options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "rewards that are NaN or missing: 1, first in episode 1, step 1" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run(*options, "--skip-bad", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 200 episodes were bad and left out" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "none.parquet"], "source: found no file at 'none.parquet'"),
+        (["fit", "none.parquet", "--contexts", "two"], "rewardmix: --contexts: found 'two'"),
+        (["simulate", "shp", "--out", "a.parquet"], "MODEL: found 'shp'"),
+        (["simulate", "hard", "--out", "no/where.parquet"], "--out: found no folder 'no'"),
+        (["simulate", "hard", "--policy", "best", "--out", "a.parquet"], "--policy: found 'best'"),
+        (["sweep", "none.toml"], "STUDY: found no file"),
+    ],
+)
+def test_wrong_input_ends_with_2_and_one_clear_line(tmp_path, arguments, message):
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(tmp_path):
+    model = oracles.world(states=2, actions=2, horizon=3)
+    ran = []
+
+    def counted(world, episodes, seed):
+        ran.append((episodes, seed))
+        if seed == 2 and len(ran) < 4:
+            raise KeyboardInterrupt
+        if seed == 3:
+            raise InputError("data: found nothing, expected something")
+        return METHODS["log"](world, episodes, seed)
+
+    out = tmp_path / "a" / "results.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        sweep({"small": model}, {"counted": counted}, [200], range(4), out)
+    assert [row.seed for row in stored_rows(out)] == [0, 1]
+    rows = sweep({"small": model}, {"counted": counted}, [200], range(4), out)
+    assert [seed for _, seed in ran] == [0, 1, 2, 2, 3]
+    assert [row.error for row in rows] == ["", "", "", "data: found nothing, expected something"]
+    assert all(row.regret > -1e-3 for row in rows[:3])
+    assert set(pd.read_parquet(out).columns) == set(Row.__dataclass_fields__)
+
+
+def test_the_sweep_command(tmp_path):
+    study = 'problems = ["random:states=2,actions=2,horizon=3"]\nmethods = ["learn", "log"]\nepisodes = [200]\nseeds = 1\n'
+    (tmp_path / "study.toml").write_text(study)
+    done = run("sweep", "study.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 results in study.parquet" in done.stdout
+    (tmp_path / "study.toml").write_text(study.replace("log", "lag"))
+    assert "methods: found 'lag', expected one of learn, paper, log" in run("sweep", "study.toml", cwd=tmp_path).stderr
+    (tmp_path / "study.toml").write_text("seeds = 1")
+    assert "problems: found None, expected a list" in run("sweep", "study.toml", cwd=tmp_path).stderr

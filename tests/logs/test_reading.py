@@ -1,0 +1,214 @@
+"""Logs in and out: every form gives the same episodes, every problem has its count and first offender."""
+
+import numpy as np
+from logs import oracles_logs as oracles
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rewardmix import InputError, logs
+from rewardmix.logs import counting
+from rewardmix.moments import Moments
+
+EPISODES = oracles.uniform_log(300)
+
+
+@pytest.mark.parametrize("episodes", [EPISODES, oracles.shortened(EPISODES)], ids=["whole", "ended early"])
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+@pytest.mark.parametrize("named", [False, True])
+def test_what_is_written_is_read(tmp_path, episodes, name, named):
+    names = {"state_names": ["d", "b", "c", "a"], "action_names": ["x", "y", "w"]} if named else {}
+    logs.write(tmp_path / name, episodes, rows_per_group=100, **names)
+    back = logs.read(tmp_path / name, rows_per_part=100, horizon=6, **names)
+    assert oracles.same(back.episodes(), episodes)
+    assert back.moments == Moments.of(episodes)
+    assert back.notes.cut == 0
+    if named and name == "a.parquet":  # the file keeps the order of the names
+        assert logs.read(tmp_path / name).world.state_names == ("d", "b", "c", "a")
+
+
+def test_row_groups_are_cut_between_episodes(tmp_path):
+    logs.write(tmp_path / "a.parquet", [EPISODES[:100], EPISODES[100:]], rows_per_group=77)
+    file = pq.ParquetFile(tmp_path / "a.parquet")
+    borders = [file.read_row_group(g, columns=["episode"])["episode"].to_numpy() for g in range(file.num_row_groups)]
+    assert file.num_row_groups > 20
+    assert all(one[-1] < two[0] for one, two in zip(borders[:-1], borders[1:], strict=True))
+    assert logs.read(tmp_path / "a.parquet").moments == Moments.of(EPISODES)
+
+
+@pytest.mark.parametrize("size", [2, 5, 7, 100])
+def test_row_groups_that_cut_episodes_lose_nothing(tmp_path, size):
+    episodes = EPISODES[:20]
+    pq.write_table(pa.table(oracles.rows_of(episodes)), tmp_path / "a.parquet", row_group_size=size)
+    log = logs.read(tmp_path / "a.parquet", rows_per_part=size, num_states=4, num_actions=3)
+    assert log.notes.cut > 0
+    assert len(log) == 20
+    whole = logs.read(pa.table(oracles.rows_of(episodes)), num_states=4, num_actions=3)
+    assert log.moments == whole.moments
+    assert oracles.same(log.episodes(), whole.episodes())
+
+
+def test_batches_smaller_than_a_row_group_lose_nothing(tmp_path, monkeypatch):
+    from rewardmix.logs import arrow
+
+    monkeypatch.setattr(arrow, "BATCH", 10)
+    pq.write_table(pa.table(oracles.rows_of(EPISODES)), tmp_path / "a.parquet")
+    log = logs.read(tmp_path / "a.parquet", num_states=4, num_actions=3)
+    assert len(log) == 300
+    assert log.moments.pair_samples.sum() == Moments.of(EPISODES).pair_samples.sum()
+
+
+@pytest.mark.parametrize("frame", [pa.table, pd.DataFrame, pl.DataFrame])
+def test_tables_in_memory(frame):
+    rows = oracles.rows_of(EPISODES)
+    log = logs.read(frame(rows), rows_per_part=100, num_states=4, num_actions=3)
+    assert len(log.parts) > 10
+    assert np.array_equal(log.moments.outcomes, Moments.of(EPISODES).outcomes)
+    assert np.array_equal(log.moments.pair_tables, Moments.of(EPISODES).pair_tables)
+
+
+def test_labels_get_a_sorted_vocabulary_and_other_names_and_first_steps():
+    rows = {"who": ["u", "u", "v"], "when": [1, 2, 1], "page": ["b", "a", "b"], "button": ["no", "yes", "no"], "paid": [True, False, True]}
+    columns = {"episode": "who", "step": "when", "state": "page", "action": "button", "reward": "paid"}
+    log = logs.read(pd.DataFrame(rows), columns=columns)
+    assert log.world.state_names == ("a", "b")
+    assert log.world.action_names == ("no", "yes")
+    assert log.episodes().states[:, :2].tolist() == [[1, 0], [1, -1]]
+    assert log.world.horizon == 2
+
+
+def test_several_files_and_a_pattern(tmp_path):
+    logs.write(tmp_path / "a.parquet", EPISODES[:100])
+    logs.write(tmp_path / "b.parquet", EPISODES[100:])
+    for source in (str(tmp_path / "*.parquet"), tmp_path, [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
+        assert logs.read(source).moments == Moments.of(EPISODES)
+
+
+def test_many_state_actions_go_through_the_hashed_table(monkeypatch):
+    expected = Moments.of(EPISODES)
+    monkeypatch.setattr(counting, "DENSE_SYMBOLS", 1)
+    monkeypatch.setattr(counting, "DENSE_MOVES", 1)
+    assert logs.read(EPISODES).count() == expected
+    early = oracles.shortened(EPISODES)
+    assert logs.read(early).count() == Moments.of(early)
+
+
+def test_long_logs_wait_on_disk(monkeypatch):
+    from rewardmix.logs import crew
+    from rewardmix.logs.compact import Spilled
+
+    monkeypatch.setattr(crew, "IN_MEMORY", 500)
+    log = logs.read(pa.table(oracles.rows_of(EPISODES)), rows_per_part=200, num_states=4, num_actions=3)
+    assert isinstance(log.parts[-1], Spilled)
+    assert np.array_equal(log.moments.pair_tables, Moments.of(EPISODES).pair_tables)
+
+
+def dirty(**changes):
+    """Three episodes of three steps, with some rows replaced: column -> {row: value}."""
+    rows = {
+        "episode": [7, 7, 7, 8, 8, 8, 9, 9, 9], "step": [0, 1, 2] * 3, "state": [0, 1, 2] * 3,
+        "action": [0, 1, 0] * 3, "reward": [0.0, 1.0, 1.0] * 3,
+    }  # fmt: skip
+    for name, places in changes.items():
+        for row, value in places.items():
+            rows[name][row] = value
+    return pd.DataFrame(rows)
+
+
+PROBLEMS = [
+    ({"step": {4: 2, 5: 3}}, r"missing steps: 1, first in episode 8, step 2 of the table: the step before it is not there"),
+    ({"step": {4: 0, 5: 1}}, r"duplicate steps: 1, first in episode 8, step 0 of the table: the same step again"),
+    ({"step": {4: 2, 5: 1}}, r"unsorted rows: 1, first in episode 8, step 1 of the table: it comes after a later step"),
+    ({"reward": {4: float("nan"), 5: None}}, r"rewards that are NaN or missing: 2, first in episode 8, step 1"),
+    ({"reward": {4: 0.5}}, r"rewards outside the declared values: 1, first in episode 8, step 1 of the table: reward 0.5, declared \[0.0, 1.0\]"),
+    ({"state": {4: 5}}, r"unknown states: 1, first in episode 8, step 1 of the table: state 5, expected one of 3 states"),
+    ({"state": {4: -1}}, r"unknown states: 1, first in episode 8, step 1 of the table: state -1"),
+    ({"action": {4: 9}}, r"unknown actions: 1, first in episode 8, step 1 of the table: action 9, expected one of 2 actions"),
+    ({"action": {4: None}}, r"unknown actions: 1, first in episode 8, step 1"),
+    ({"episode": {5: None}}, r"rows without an episode: 1"),
+    ({"step": {5: None}}, r"steps that are missing a number: 1"),
+    ({"episode": {5: 9}, "step": {5: 0, 6: 1, 7: 2, 8: 3}}, r"episodes longer than the horizon: 1, first in episode 9 of the table: more than 3 steps"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), PROBLEMS)
+def test_dirty_rows_stop_reading_and_are_named(changes, message):
+    declared = {"num_states": 3, "num_actions": 2, "reward_values": (0, 1), "horizon": 3}
+    with pytest.raises(InputError, match=message) as caught:
+        logs.read(dirty(**changes), **declared)
+    assert "of 3 episodes, expected none (skip_bad drops these episodes)" in str(caught.value) or "of 4" in str(caught.value)
+    log = logs.read(dirty(**changes), skip_bad=True, **declared)
+    assert log.notes.skipped >= 1
+    clean = logs.read(dirty(), **declared).episodes()
+    kept = log.episodes()
+    for k in range(len(kept)):  # what is kept are whole, good episodes
+        assert np.array_equal(kept.states[k, : kept.lengths[k]], clean.states[0, : kept.lengths[k]])
+
+
+def test_all_problems_are_listed_at_once():
+    frame = dirty(reward={0: float("nan")}, action={4: 9}, step={8: 5})
+    with pytest.raises(InputError) as caught:
+        logs.read(frame, num_actions=2)
+    text = str(caught.value)
+    assert "found 3 kinds of problems in 3 of 3 episodes" in text
+    assert all(word in text for word in ("missing steps: 3", "NaN or missing: 1", "unknown actions: 1"))
+
+
+def test_an_episode_in_two_places_cannot_be_skipped():
+    frame = dirty(episode={6: 7, 7: 7, 8: 7})
+    for skip in (False, True):
+        with pytest.raises(InputError, match=r"episodes in two places of a file: 1, first episode 7"):
+            logs.read(frame, skip_bad=skip)
+
+
+def test_next_states_must_be_the_states_that_follow():
+    frame = dirty()
+    frame["next_state"] = [1, 2, 0] * 3
+    assert logs.read(frame).episodes().states[0].tolist() == [0, 1, 2, 0]
+    frame.loc[3, "next_state"] = 0
+    with pytest.raises(InputError, match="next states that are not the state of the next step: 1, first in episode 8, step 0"):
+        logs.read(frame)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (lambda d: d / "none.parquet", "source: found no file at"),
+        (lambda d: _file(d / "a.parquet", b""), "found an empty file"),
+        (lambda d: _file(d / "a.csv", b""), "found an empty file"),
+        (lambda d: _file(d / "a.parquet", b"PAR1 and nothing else"), "damaged or of another kind"),
+        (lambda d: _file(d / "a.csv", b"episode,step,state,action,reward\n1,0,0,0\n"), "damaged or of another kind"),
+        (lambda d: _file(d / "a.csv", b"episode,step,state,action,reward\n"), "no rows|at least one episode"),
+        (lambda d: _file(d / "a.csv", b"episode,step,state,action\n1,0,0,0\n"), r"columns\['reward'\]: found no column 'reward'"),
+        (lambda d: 3, "source: found int, expected a path"),
+        (lambda d: dirty().iloc[:0], "no rows in the table"),
+        (lambda d: pd.DataFrame({"episode": [1], "step": [0], "state": [[1]], "action": [0], "reward": [1.0]}), "column 'state': found type list"),
+        (lambda d: dirty().astype({"state": object}).replace({"state": {1: "x"}}), "column of mixed types"),
+    ],
+)  # fmt: skip
+def test_what_is_no_log_is_refused_in_one_sentence(tmp_path, source, message):
+    with pytest.raises(InputError, match=message):
+        logs.read(source(tmp_path))
+
+
+def _file(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def test_files_of_different_types_are_refused(tmp_path):
+    logs.write(tmp_path / "a.parquet", EPISODES)
+    logs.write(tmp_path / "b.parquet", EPISODES, state_names="abcd")
+    with pytest.raises(InputError, match="column 'state': found text in .*b.parquet.* and numbers in .*a.parquet"):
+        logs.read(tmp_path)
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+    import sys
+
+    logs.write(tmp_path / "a.parquet", EPISODES)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'rewardmix\[logs\]'"):
+        logs.read(tmp_path / "a.parquet")
