@@ -36,10 +36,12 @@ docs: .venv/docs
 bench: .venv/dev
 	$(BIN)/python -m benchmarks.simulation.run --quick
 	$(BIN)/python -m benchmarks.planning.run --quick
+	$(BIN)/python -m benchmarks.logs.run --quick
 
 bench-full: .venv/dev
 	$(BIN)/python -m benchmarks.simulation.run
 	$(BIN)/python -m benchmarks.planning.run
+	$(BIN)/python -m benchmarks.logs.run
 
 clean:
 	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -33,7 +33,10 @@ def with_polars(path: str, actions: int) -> Any:
     import polars as pl
 
     steps = pl.scan_parquet(path).select(
-        "episode", "step", (pl.col("state") * actions + pl.col("action")).alias("x"), pl.col("reward").cast(pl.Int8).alias("z")
+        "episode",
+        "step",
+        (pl.col("state") * actions + pl.col("action")).alias("x"),
+        pl.col("reward").cast(pl.Int8).alias("z"),
     )
     visits = steps.with_columns(pl.col("step").rank("ordinal").over("episode", "x").alias("visit"))
     once, twice = visits.filter(pl.col("visit") == 1), visits.filter(pl.col("visit") == 2)

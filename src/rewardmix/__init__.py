@@ -14,7 +14,7 @@ from rewardmix._version import __version__
 from rewardmix.arrival import when_imported
 
 if TYPE_CHECKING:
-    from rewardmix import belief, environments, exploration, interop, planning, problems, recovery, report, theory
+    from rewardmix import belief, environments, exploration, interop, logs, planning, problems, recovery, report, theory
     from rewardmix._errors import InputError
     from rewardmix.environments import MixRewards, PreviousActionReward
     from rewardmix.episodes import Episodes
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rewardmix.exploration import Exploration, explore
     from rewardmix.io import load, save
     from rewardmix.learning import Learned, learn
+    from rewardmix.logs import Fitted, fit
     from rewardmix.model import RewardMixingMDP
     from rewardmix.moments import Moments
     from rewardmix.planning import Comparison, Plan, compare, plan, plan_exact
@@ -68,6 +69,9 @@ HOME = {
     "choose_contexts": "recovery",
     "Learned": "learning",
     "learn": "learning",
+    "logs": "",
+    "Fitted": "logs",
+    "fit": "logs",
     "save": "io",
     "load": "io",
     "interop": "",
@@ -83,6 +87,7 @@ __all__ = [
     "Episodes",
     "Evaluation",
     "Exploration",
+    "Fitted",
     "InputError",
     "Learned",
     "MarkovPolicy",
@@ -102,9 +107,11 @@ __all__ = [
     "evaluate",
     "exploration",
     "explore",
+    "fit",
     "interop",
     "learn",
     "load",
+    "logs",
     "make_env",
     "markov",
     "plan",

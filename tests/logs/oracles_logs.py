@@ -37,7 +37,9 @@ def rows_of(episodes):
     for k in range(len(episodes)):
         for t in range(int(episodes.lengths[k])):
             reward = float(episodes.reward_values[episodes.outcomes[k, t]])
-            for name, value in zip(columns, (k, t, int(episodes.states[k, t]), int(episodes.actions[k, t]), reward), strict=True):
+            for name, value in zip(
+                columns, (k, t, int(episodes.states[k, t]), int(episodes.actions[k, t]), reward), strict=True
+            ):
                 columns[name].append(value)
     return columns
 
@@ -61,4 +63,6 @@ class WinStay:
 
 
 def same(one, two):
-    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in ("states", "actions", "outcomes", "lengths"))
+    return all(
+        np.array_equal(getattr(one, name), getattr(two, name)) for name in ("states", "actions", "outcomes", "lengths")
+    )

@@ -13,14 +13,18 @@ from rewardmix.logs.sweeping import METHODS, Row, stored_rows, sweep
 
 
 def run(*arguments, cwd):
-    return subprocess.run([sys.executable, "-m", "rewardmix", *arguments], capture_output=True, text=True, check=False, cwd=cwd)
+    return subprocess.run(
+        [sys.executable, "-m", "rewardmix", *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
 
 
 def test_simulate_then_fit(tmp_path):
     problem = "random:states=3,actions=2,horizon=4"
     done = run("simulate", problem, "--policy", "uniform", "--episodes", "600", "--out", "s.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    done = run("fit", "s.parquet", "--contexts", "auto", "--horizon", "4", "--resamples", "2", "--out", "out", cwd=tmp_path)
+    done = run(
+        "fit", "s.parquet", "--contexts", "auto", "--horizon", "4", "--resamples", "2", "--out", "out", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert "600 episodes, 2400 rows; 2 contexts" in done.stdout
     assert "actions followed rewards" in done.stdout
@@ -31,7 +35,9 @@ def test_simulate_then_fit(tmp_path):
     assert "How the log was made" in (tmp_path / "out" / "report.html").read_text()
     assert load(tmp_path / "out" / "model.safetensors").horizon == 4
     assert load(tmp_path / "out" / "moments.safetensors").episodes == 600
-    again = run("simulate", problem, "--policy", "out/policy.safetensors", "--episodes", "20", "--out", "t.csv", cwd=tmp_path)
+    again = run(
+        "simulate", problem, "--policy", "out/policy.safetensors", "--episodes", "20", "--out", "t.csv", cwd=tmp_path
+    )
     assert again.returncode == 0, again.stderr
     assert len(logs.read(tmp_path / "t.csv")) == 20
 
@@ -93,7 +99,9 @@ def test_a_sweep_goes_on_where_it_was_stopped(tmp_path):
 
 
 def test_the_sweep_command(tmp_path):
-    study = 'problems = ["random:states=2,actions=2,horizon=3"]\nmethods = ["learn", "log"]\nepisodes = [200]\nseeds = 1\n'
+    study = (
+        'problems = ["random:states=2,actions=2,horizon=3"]\nmethods = ["learn", "log"]\nepisodes = [200]\nseeds = 1\n'
+    )
     (tmp_path / "study.toml").write_text(study)
     done = run("sweep", "study.toml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

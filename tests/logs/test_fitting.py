@@ -50,7 +50,10 @@ def test_a_reward_following_log_biases_pairs_and_not_the_fit(followed_log):
     assert np.abs(off).max() > 10
     errors = (fitted.model.rewards - aligned(model, fitted.model).rewards) / fitted.info.recovery.errors
     assert np.abs(errors).max() < 5
-    assert np.abs(fitted.model.weights - aligned(model, fitted.model).weights).max() < 5 * fitted.info.recovery.weight_errors.max()
+    assert (
+        np.abs(fitted.model.weights - aligned(model, fitted.model).weights).max()
+        < 5 * fitted.info.recovery.weight_errors.max()
+    )
     assert fitted.info.logging.follows
     assert any("pair moments are biased" in sentence for sentence in fitted.info.sentences)
     assert "% of the time if the reward had been the highest" in fitted.info.logging.sentence

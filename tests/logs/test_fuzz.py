@@ -3,12 +3,12 @@
 import functools
 
 import numpy as np
-from logs import oracles_logs as oracles
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logs import oracles_logs as oracles
 from rewardmix import InputError, logs
 from rewardmix.moments import Moments
 
@@ -56,7 +56,7 @@ def test_a_corpus_of_corrupted_parquet(tmp_path, seed):
     try:
         log = logs.read(path)
     except InputError as error:
-        assert "expected" in str(error)
+        assert "expected" in str(error)  # noqa: PT017 - or it is read
     else:
         assert log.moments == Moments.of(EPISODES)
 
@@ -74,18 +74,26 @@ VALUES = {
 @given(st.lists(st.fixed_dictionaries(VALUES), min_size=1, max_size=14), st.booleans())
 def test_random_rows_against_a_plain_reading(rows, skip_bad):
     """Good episodes as plain Python finds them are what is kept; nothing else ever is."""
-    frame = pd.DataFrame({name: pd.array([row[name] for row in rows], dtype="Int64" if name in ("episode", "step", "state") else "Float64")
-                          for name in VALUES})
+    frame = pd.DataFrame(
+        {
+            name: pd.array(
+                [row[name] for row in rows], dtype="Int64" if name in ("episode", "step", "state") else "Float64"
+            )
+            for name in VALUES
+        }
+    )
     good, bad = plainly(rows)
     try:
         log = logs.read(frame, num_states=4, num_actions=3, reward_values=(0.0, 1.0), horizon=4, skip_bad=skip_bad)
     except InputError as error:
-        assert "expected" in str(error)
+        assert "expected" in str(error)  # noqa: PT017 - or it is read
         assert bad or not good
     else:
         found = log.episodes()
-        assert [list(zip(found.states[k], found.actions[k], found.outcomes[k], strict=False))[: found.lengths[k]]
-                for k in range(len(found))] == good
+        assert [
+            list(zip(found.states[k], found.actions[k], found.outcomes[k], strict=False))[: found.lengths[k]]
+            for k in range(len(found))
+        ] == good
         assert log.notes.skipped == bad
 
 
@@ -107,7 +115,9 @@ def plainly(rows):
         fine = run[0]["episode"] is not None and run[0]["episode"] != -(2**63) and len(run) <= 4
         for t, row in enumerate(run):
             fine = fine and row["step"] == t + base and row["state"] in range(4) and row["action"] in (0, 1, 2)
-            fine = fine and row["reward"] is not None and any(abs(row["reward"] - value) <= 1e-9 for value in (0.0, 1.0))
+            fine = (
+                fine and row["reward"] is not None and any(abs(row["reward"] - value) <= 1e-9 for value in (0.0, 1.0))
+            )
         if fine:
             good.append([(row["state"], int(row["action"]), round(row["reward"])) for row in run])
         bad += not fine
@@ -126,6 +136,6 @@ def test_random_text_as_csv(text):
         try:
             log = logs.read(path)
         except InputError as error:
-            assert "expected" in str(error)
+            assert "expected" in str(error)  # noqa: PT017 - or it is read
         else:
             assert len(log) >= 1

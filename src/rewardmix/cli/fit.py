@@ -41,15 +41,33 @@ def fit(
     if out.exists() and not out.is_dir():
         refuse("--out", f"a file {str(out)!r}", "a folder")
     source: Any = log[0] if len(log) == 1 else log
-    number, shares, values, names = _contexts(contexts), inputs.weights_of(weights), _numbers(rewards), _columns(columns)
+    number, shares, values, names = (
+        _contexts(contexts),
+        inputs.weights_of(weights),
+        _numbers(rewards),
+        _columns(columns),
+    )
     with ExitStack() as stack:
         crew = _crew(stack, scheduler, processes)
-        show_bar, show_line = stack.enter_context(bar("counting", None)), stack.enter_context(live_line())
-        show_line("reading and checking every row")
-        data = logs.read(source, columns=names, horizon=horizon, reward_values=values,
-                         skip_bad=skip_bad, crew=crew)
-        fitted = logs.fit(data, num_contexts=number, weights=shares, seed=seed,
-                          resamples=resamples, on_update=_teller(show_bar, show_line))
+        with bar("reading", 1.0) as show:
+            data = logs.read(
+                source,
+                columns=names,
+                horizon=horizon,
+                reward_values=values,
+                skip_bad=skip_bad,
+                crew=crew,
+                on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
+            )
+        show_bar, show_line = stack.enter_context(bar("counting", 1.0)), stack.enter_context(live_line())
+        fitted = logs.fit(
+            data,
+            num_contexts=number,
+            weights=shares,
+            seed=seed,
+            resamples=resamples,
+            on_update=_teller(show_bar, show_line),
+        )
     _write(fitted, source, out, settings)
     _show(fitted)
     typer.echo(f"report: {out / 'report.html'}")
@@ -86,7 +104,7 @@ def _numbers(text: str | None) -> list[float] | None:
 def _teller(show_bar: Any, show_line: Any) -> Any:
     def tell(progress: Progress) -> None:
         if progress.stage == "count":
-            show_bar(progress.done, f"{progress.done} of {progress.total} parts counted")
+            show_bar(progress.done / progress.total, f"{progress.done} of {progress.total} parts")
         else:
             of = f" of {progress.total}" if progress.total else ""
             show_line(f"{progress.stage} {progress.done or ''}{of if progress.done else ''}")
@@ -125,8 +143,12 @@ def _summary(fitted: Fitted, source: Any, settings: dict[str, Any]) -> dict[str,
         moments=info.moments,
         intervals=(info.recovery.lower, info.recovery.upper),
         certificate={
-            "setting": "a log", "stopped": "the end of the log", "proved": [], "not_proved": list(info.sentences),
-            "planned": [fitted.plan.lower, fitted.plan.upper], "validation": validation,
+            "setting": "a log",
+            "stopped": "the end of the log",
+            "proved": [],
+            "not_proved": list(info.sentences),
+            "planned": [fitted.plan.lower, fitted.plan.upper],
+            "validation": validation,
             "bootstrap_regret": None if boot is None else {"mean": boot.regret, "upper": None},
         },
         comparison={
@@ -148,10 +170,16 @@ def _summary(fitted: Fitted, source: Any, settings: dict[str, Any]) -> dict[str,
 def _record(fitted: Fitted) -> dict[str, Any]:
     """Everything that was found about the log, as plain data."""
     info = fitted.info
-    parts = {name: getattr(info, name) for name in ("notes", "coverage", "logging", "held_out", "bootstrap", "off_policy")}
+    parts = {
+        name: getattr(info, name) for name in ("notes", "coverage", "logging", "held_out", "bootstrap", "off_policy")
+    }
     plain = {name: None if part is None else dataclasses.asdict(part) for name, part in parts.items()}
-    return {**plain, "criterion": {str(m): value for m, value in info.criterion.items()}, "passes": info.passes,
-            "loglik": info.recovery.loglik}
+    return {
+        **plain,
+        "criterion": {str(m): value for m, value in info.criterion.items()},
+        "passes": info.passes,
+        "loglik": info.recovery.loglik,
+    }
 
 
 def _sections(fitted: Fitted) -> list[dict[str, Any]]:
@@ -160,19 +188,28 @@ def _sections(fitted: Fitted) -> list[dict[str, Any]]:
     criterion = [[str(m), f"{value:.1f}"] for m, value in sorted(info.criterion.items())]
     return [
         {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
-        {"title": "What the log holds", "paragraphs": [f"{info.notes.kept} episodes, {info.notes.rows} rows read.",
-                                                       info.coverage.sentence],
-         "columns": ["state", "action never tried"] if tried else [], "rows": tried},
-        {"title": "How many contexts", "paragraphs": ["Bayesian information criterion; the smallest is best."],
-         "columns": ["contexts", "criterion"], "rows": criterion},
+        {
+            "title": "What the log holds",
+            "paragraphs": [f"{info.notes.kept} episodes, {info.notes.rows} rows read.", info.coverage.sentence],
+            "columns": ["state", "action never tried"] if tried else [],
+            "rows": tried,
+        },
+        {
+            "title": "How many contexts",
+            "paragraphs": ["Bayesian information criterion; the smallest is best."],
+            "columns": ["contexts", "criterion"],
+            "rows": criterion,
+        },
         {"title": "What to make of it", "paragraphs": list(info.sentences), "columns": [], "rows": []},
     ]
 
 
 def _show(fitted: Fitted) -> None:
     info = fitted.info
-    typer.echo(f"{info.notes.kept} episodes, {info.notes.rows} rows; {fitted.model.num_contexts} contexts with weights "
-               + ", ".join(tables.number(float(w), 3) for w in fitted.model.weights))
+    typer.echo(
+        f"{info.notes.kept} episodes, {info.notes.rows} rows; {fitted.model.num_contexts} contexts with weights "
+        + ", ".join(tables.number(float(w), 3) for w in fitted.model.weights)
+    )
     typer.echo(f"value planned in the fitted model (optimistic): {fitted.plan.lower:.4f}")
     for sentence in info.sentences:
         typer.echo(f"- {sentence}")

@@ -44,8 +44,15 @@ def sweep(
         total = len(problems) * len(asked["methods"]) * len(asked["episodes"]) * asked["seeds"]
         show = stack.enter_context(bar("sweeping", total))
         methods = {name: METHODS[name] for name in asked["methods"]}
-        rows = run(problems, methods, asked["episodes"], range(asked["seeds"]), target, crew=crew,
-                   on_update=lambda done, total: show(done))
+        rows = run(
+            problems,
+            methods,
+            asked["episodes"],
+            range(asked["seeds"]),
+            target,
+            crew=crew,
+            on_update=lambda done, total: show(done),
+        )
     _show(rows)
     typer.echo(f"{len(rows)} results in {target}")
 
@@ -78,4 +85,6 @@ def _show(rows: Any) -> None:
         regret = tables.number(float(np.mean([row.regret for row in good]))) if good else "-"
         share = tables.number(float(np.mean([row.share for row in good])), 3) if good else "-"
         lines.append([problem, method, str(episodes), f"{len(good)}/{len(some)}", regret, share])
-    tables.show("Means over seeds", ["problem", "method", "episodes", "runs", "regret", "share of the gain"], lines, texts=2)
+    tables.show(
+        "Means over seeds", ["problem", "method", "episodes", "runs", "regret", "share of the gain"], lines, texts=2
+    )

@@ -42,9 +42,20 @@ def reading(name: str) -> Iterator[None]:
         raise
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"path: found no readable file at {name!r} ({error.strerror}), expected a log") from error
-    except (pa.ArrowException, OSError, MemoryError, OverflowError, EOFError, UnicodeDecodeError, KeyError, IndexError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        MemoryError,
+        OverflowError,
+        EOFError,
+        UnicodeDecodeError,
+        KeyError,
+        IndexError,
+    ) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"path: found {name!r} that is damaged or of another kind ({reason}), expected a whole log file") from error
+        raise InputError(
+            f"path: found {name!r} that is damaged or of another kind ({reason}), expected a whole log file"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Did the log's actions follow rewards? A test, from one pair of steps an episode.
 
-If actions never looked at rewards, the path of an episode does not depend on them, so the reward at an earlier step is independent
-of everything on the path given the state-action x it was paid at. Tables of (reward then, action now), one for each x then and state
-now, have no association: the Cochran-Mantel-Haenszel test of mean rewards, for each (state now, action then), pooled over
-the state then.
+If actions never looked at rewards, the path of an episode does not depend on them, so the reward at an earlier step is
+independent of everything on the path given the state-action x it was paid at. Tables of (reward then, action now), one
+for each x then and state now, have no association: the Cochran-Mantel-Haenszel test of mean rewards, for each
+(state now, action then), pooled over the state then.
 
     D[a] = sum over x of sum_z v_z (n[z, a] - n[z] n[a] / n)
     C[a, b] = sum over x of variance of v * (n n[a] [a = b] - n[a] n[b]) / (n - 1)
@@ -72,7 +72,9 @@ def followed(part: Any, world: World) -> Followed:
     """The counts of one part of a log."""
     compact = loaded(part)
     near, far = np.empty(len(compact), np.int64), np.empty(len(compact), np.int64)
-    used = _pairs(compact.symbols, compact.offsets, world.num_actions, world.num_values, world.num_state_actions, near, far)
+    used = _pairs(
+        compact.symbols, compact.offsets, world.num_actions, world.num_values, world.num_state_actions, near, far
+    )
     return Followed(*_counted(near[:used]), *_counted(far[:used]))
 
 
@@ -81,7 +83,11 @@ def logging_test(counts: Followed, world: World) -> LoggingTest:
     near, near_sign = _statistic(counts.near, counts.near_counts, world)
     far, far_sign = _statistic(counts.far, counts.far_counts, world)
     if np.isnan(near) and np.isnan(far):
-        return LoggingTest(float("nan"), False, "No episode has two steps with a choice: the log cannot show what its actions followed.")
+        return LoggingTest(
+            float("nan"),
+            False,
+            "No episode has two steps with a choice: the log cannot show what its actions followed.",
+        )
     p_value = min(1.0, 2.0 * float(np.nanmin([near, far])))
     if p_value >= SURE:
         text = (
@@ -93,9 +99,9 @@ def logging_test(counts: Followed, world: World) -> LoggingTest:
     text = (
         f"The log's actions followed rewards of the same episode (p = {p_value:.2g}). For example, after action "
         f"{world.action(earlier)} in state {world.state(before)}, action {world.action(action)} was taken in state "
-        f"{world.state(state)} {100 * high:.0f} % of the time if the reward had been the highest and {100 * low:.0f} % if the "
-        "lowest. Averages and pair moments are biased then, and so is what rests on them (the confidence set and its "
-        "certificate); the likelihood is not, and the model is from the likelihood."
+        f"{world.state(state)} {100 * high:.0f} % of the time if the reward had been the highest and "
+        f"{100 * low:.0f} % if the lowest. Averages and pair moments are biased then, and so is what rests on them "
+        "(the confidence set and its certificate); the likelihood is not, and the model is from the likelihood."
     )
     return LoggingTest(p_value, True, text)
 
@@ -164,7 +170,7 @@ def _shares(here: Any, chosen: Any, outcome: Any, counts: Codes) -> tuple[float,
 
 
 def _sum(place: Any, values: Any, size: int) -> Floats:
-    return np.bincount(place, weights=values, minlength=size)
+    return np.bincount(place, weights=values, minlength=size).astype(np.float64)
 
 
 def _counted(codes: Codes) -> tuple[Codes, Codes]:

@@ -132,7 +132,7 @@ def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
             yield left
         left = columns
     if left is not None:
-        yield left + _continued(piece, coding, int(left.episode[-1])) if piece.tail else left
+        yield left + _continued(piece, coding, left) if piece.tail else left
 
 
 def episode_ids(piece: Any, coding: Coding) -> NDArray[np.int64]:
@@ -149,8 +149,9 @@ def _last_before(piece: Any, coding: Coding) -> int | None:
     return None
 
 
-def _continued(piece: Any, coding: Coding, episode: int) -> Columns:
+def _continued(piece: Any, coding: Coding, left: Columns) -> Columns:
     """The rows after the piece that belong to its last episode."""
+    episode = left.episode[-1]
     parts = []
     for table in piece.neighbour(coding.names.listed, coding.texts, before=False):
         columns = decoded(table, coding)
@@ -158,7 +159,9 @@ def _continued(piece: Any, coding: Coding, episode: int) -> Columns:
         parts.append(columns.part(0, int(strange[0]) if strange.size else len(columns)))
         if strange.size:
             break
-    first, *others = parts or [Columns(*(np.empty(0, np.int64),) * 6)]
+    if not parts:
+        return left.part(0, 0)
+    first, *others = parts
     for other in others:
         first = first + other
     return first
@@ -171,11 +174,28 @@ def _check_columns(
     symbols, ids = np.empty(size, np.int32), np.empty(size, np.int64)
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
     rows, kept, seen = kinds.check_episodes(
-        columns.episode, columns.step, columns.state, columns.action, columns.reward, columns.following,
-        np.asarray(limits.reward_values), limits.num_states, limits.num_actions, limits.horizon, MISSING, NO_EPISODE,
-        counts, firsts, symbols, lengths, last, ids,
+        columns.episode,
+        columns.step,
+        columns.state,
+        columns.action,
+        columns.reward,
+        columns.following,
+        np.asarray(limits.reward_values),
+        limits.num_states,
+        limits.num_actions,
+        limits.horizon,
+        MISSING,
+        NO_EPISODE,
+        counts,
+        firsts,
+        symbols,
+        lengths,
+        last,
+        ids,
     )
-    return Compact(symbols[:rows].copy(), lengths[:kept].copy(), last[:kept].copy()), ids[:seen].copy()
+    return Compact(symbols if rows == size else symbols[:rows].copy(), lengths[:kept].copy(), last[:kept].copy()), ids[
+        :seen
+    ].copy()
 
 
 def _described(piece: Any, coding: Coding, limits: Limits, counts: Any, firsts: Any) -> dict[int, Problem]:
@@ -190,7 +210,9 @@ def _described(piece: Any, coding: Coding, limits: Limits, counts: Any, firsts: 
 
 def _raw_rows(piece: Any, coding: Coding, wanted: set[int]) -> dict[int, dict[str, Any]]:
     """Rows of a piece by number (counted behind the ones that ``head`` drops), as they stand in the log."""
-    names = {role: getattr(coding.names, role) for role in ("episode", "step", "state", "action", "reward", "next_state")}
+    names = {
+        role: getattr(coding.names, role) for role in ("episode", "step", "state", "action", "reward", "next_state")
+    }
     drop = _last_before(piece, coding) if piece.head else None
     done, rows = 0, {}
     for table in piece.batches(coding.names.listed, coding.texts):
@@ -209,7 +231,8 @@ def _raw_rows(piece: Any, coding: Coding, wanted: set[int]) -> dict[int, dict[st
 
 _OFFENCES: dict[int, Callable[[dict[str, Any], Limits], str]] = {
     kinds.UNKNOWN_STATE: lambda row, limits: (
-        f"state {row['state']!r}" + (f" and next state {row['next_state']!r}" if "next_state" in row else "")
+        f"state {row['state']!r}"
+        + (f" and next state {row['next_state']!r}" if "next_state" in row else "")
         + f", expected one of {limits.num_states} states"
     ),
     kinds.UNKNOWN_ACTION: lambda row, limits: f"action {row['action']!r}, expected one of {limits.num_actions} actions",

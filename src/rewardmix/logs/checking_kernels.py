@@ -9,8 +9,17 @@ import numpy as np
 from rewardmix._kernels import kernel
 
 (
-    NO_EPISODE_ID, NO_STEP, MISSING_STEPS, DUPLICATE_STEPS, UNSORTED, BAD_REWARD, UNDECLARED_REWARD, UNKNOWN_STATE,
-    UNKNOWN_ACTION, BROKEN_PATH, TOO_LONG,
+    NO_EPISODE_ID,
+    NO_STEP,
+    MISSING_STEPS,
+    DUPLICATE_STEPS,
+    UNSORTED,
+    BAD_REWARD,
+    UNDECLARED_REWARD,
+    UNKNOWN_STATE,
+    UNKNOWN_ACTION,
+    BROKEN_PATH,
+    TOO_LONG,
 ) = range(11)
 """Kinds of problems: places in ``counts`` and ``firsts``."""
 
@@ -61,8 +70,17 @@ def check_steps(step: Any, begin: Any, end: Any, missing: Any, counts: Any, firs
 
 @kernel
 def check_rows(
-    state: Any, action: Any, reward: Any, following: Any, values: Any, num_states: Any, num_actions: Any, begin: Any,
-    end: Any, counts: Any, firsts: Any,
+    state: Any,
+    action: Any,
+    reward: Any,
+    following: Any,
+    values: Any,
+    num_states: Any,
+    num_actions: Any,
+    begin: Any,
+    end: Any,
+    counts: Any,
+    firsts: Any,
 ) -> None:
     """Name everything about the rows of one episode that is outside the world."""
     for i in range(begin, end):
@@ -78,8 +96,18 @@ def check_rows(
 
 @kernel
 def take_rows(
-    episode: Any, step: Any, state: Any, action: Any, reward: Any, following: Any, values: Any, num_states: Any,
-    num_actions: Any, begin: Any, symbols: Any, place: Any,
+    episode: Any,
+    step: Any,
+    state: Any,
+    action: Any,
+    reward: Any,
+    following: Any,
+    values: Any,
+    num_states: Any,
+    num_actions: Any,
+    begin: Any,
+    symbols: Any,
+    place: Any,
 ) -> Any:
     """Symbols of the episode that begins at row ``begin``: (row after it, whether all is well). The fast path."""
     rows, this = episode.size, episode[begin]
@@ -105,9 +133,24 @@ def take_rows(
 
 @kernel
 def check_episodes(
-    episode: Any, step: Any, state: Any, action: Any, reward: Any, following: Any, values: Any, num_states: Any,
-    num_actions: Any, horizon: Any, missing: Any, no_episode: Any, counts: Any, firsts: Any, symbols: Any, lengths: Any,
-    last: Any, ids: Any,
+    episode: Any,
+    step: Any,
+    state: Any,
+    action: Any,
+    reward: Any,
+    following: Any,
+    values: Any,
+    num_states: Any,
+    num_actions: Any,
+    horizon: Any,
+    missing: Any,
+    no_episode: Any,
+    counts: Any,
+    firsts: Any,
+    symbols: Any,
+    lengths: Any,
+    last: Any,
+    ids: Any,
 ) -> Any:
     """Fill the symbols, lengths and last states of the good episodes, and the id of every episode.
 
@@ -117,8 +160,9 @@ def check_episodes(
     place, kept, seen = 0, 0, 0
     begin = 0
     while begin < rows:
-        end, good = take_rows(episode, step, state, action, reward, following, values, num_states, num_actions, begin,
-                              symbols, place)
+        end, good = take_rows(
+            episode, step, state, action, reward, following, values, num_states, num_actions, begin, symbols, place
+        )
         where = following[end - 1] if following.size else missing
         if not good:
             if step.size:

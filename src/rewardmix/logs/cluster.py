@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rewardmix._check import refuse
+from rewardmix.logs.crew import Report, told
 
 NEEDED = "A cluster needs Dask: pip install 'rewardmix[cluster]'"
 
@@ -18,11 +19,12 @@ NEEDED = "A cluster needs Dask: pip install 'rewardmix[cluster]'"
 def connected(address: str) -> Any:
     """A client of the scheduler at an address such as tcp://host:8786."""
     try:
-        from distributed import Client
+        import distributed
     except ImportError as error:
         raise ImportError(NEEDED) from error
     try:
-        return Client(address, timeout="10s")
+        client: Any = distributed.Client  # untyped
+        return client(address, timeout="10s")
     except (OSError, ValueError) as error:
         refuse("scheduler", f"no answer from {address!r} ({error})", "the address of a running Dask scheduler")
 
@@ -36,12 +38,15 @@ class Cluster:
                 refuse("client", type(client).__name__, "a dask.distributed Client")
         self.client = client
 
-    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+    def hold(
+        self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any, on_update: Report | None = None
+    ) -> list[Any]:
         """All at once; only what describes a part travels back, the part stays."""
         checked = self._each(function, pieces, common)
         kept = self.client.map(_part, checked, pure=False)
-        summaries = self.client.gather(self.client.map(_without_part, checked, pure=False))
-        return [replace(summary, part=Held(future, len(summary.part))) for summary, future in zip(summaries, kept, strict=True)]
+        summaries = self.client.map(_without_part, checked, pure=False)
+        found = told((summary.result() for summary in summaries), len(pieces), on_update)
+        return [replace(one, part=Held(future, len(one.part))) for one, future in zip(found, kept, strict=True)]
 
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """All at once; the results come in order."""
@@ -52,11 +57,12 @@ class Cluster:
 
     def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """All at once."""
-        from distributed import as_completed
+        import distributed
 
+        ready: Any = distributed.as_completed  # untyped
         futures = self._each(function, items, ())
         numbers = {future.key: number for number, future in enumerate(futures)}
-        for future in as_completed(futures):
+        for future in ready(futures):
             yield numbers[future.key], future.result()
 
     def _each(self, function: Callable[..., Any], items: Sequence[Any], common: Sequence[Any]) -> list[Any]:

@@ -73,7 +73,9 @@ class Compact:
         outcomes = np.full(here.shape, ABSENT, np.int8)
         states[:, :-1][here], actions[here], outcomes[here] = state, action, z
         states[np.arange(len(self)), self.lengths] = self.last
-        return Episodes(states, actions, outcomes, self.lengths, world.num_states, world.num_actions, world.reward_values)
+        return Episodes(
+            states, actions, outcomes, self.lengths, world.num_states, world.num_actions, world.reward_values
+        )
 
     @staticmethod
     def of(episodes: Episodes, world: World) -> Compact:

@@ -1,7 +1,7 @@
 """Moments of a part of a log, at one pass over its symbols.
 
-Pairs are counted as ordered pairs of symbols in a dense table while that fits the cache, and folded into outcome tables of
-unordered pairs at the end; with more state-actions they go through the hashed table of ``moments``.
+Pairs are counted as ordered pairs of symbols in a dense table while that fits the cache, and folded into outcome tables
+of unordered pairs at the end; with more state-actions they go through the hashed table of ``moments``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,16 @@ def moments_of(part: Any, world: World) -> Moments:
     starts, moves = _moves(compact, world)
     outcomes, keys, tables = pairs(compact, world)
     return Moments(
-        world.num_states, world.num_actions, world.horizon, world.reward_values, len(compact), starts, moves,
-        outcomes, keys, tables,
+        world.num_states,
+        world.num_actions,
+        world.horizon,
+        world.reward_values,
+        len(compact),
+        starts,
+        moves,
+        outcomes,
+        keys,
+        tables,
     )
 
 
@@ -40,8 +48,9 @@ def _dense_pairs(compact: Compact, world: World) -> tuple[Counts, Counts, Counts
     size = num_x * num_values
     singles, pairs = np.zeros(size, np.int64), np.zeros(size * size, np.int32)
     point = np.repeat(np.arange(num_x, dtype=np.int32), num_values)
-    count_dense(compact.symbols, compact.lengths, point, np.full(num_x, -1, np.int64), np.zeros(num_x, np.int32),
-                singles, pairs)
+    count_dense(
+        compact.symbols, compact.lengths, point, np.full(num_x, -1, np.int64), np.zeros(num_x, np.int32), singles, pairs
+    )
     return singles.reshape(num_x, num_values), *_folded(pairs, num_x, num_values)
 
 
@@ -65,8 +74,18 @@ def _hashed_pairs(compact: Compact, world: World) -> tuple[Counts, Counts, Count
     done = 0
     while done < len(compact):
         table.make_room(longest * (longest + 1) // 2)
-        done, used = count_hashed(compact.symbols, offsets, done, num_values, longest, *table.hashing, table.room, mark,
-                                  table.records, singles)
+        done, used = count_hashed(
+            compact.symbols,
+            offsets,
+            done,
+            num_values,
+            longest,
+            *table.hashing,
+            table.room,
+            mark,
+            table.records,
+            singles,
+        )
         table.used += int(used)
     return singles, *table.sorted_tables()
 
@@ -79,8 +98,18 @@ def _moves(compact: Compact, world: World) -> tuple[Counts, csr_array]:
     point = np.repeat(np.arange(shape[0], dtype=np.int64), world.num_values)
     codes = np.zeros(0 if dense else compact.rows, np.int64)
     counts = np.zeros(shape[0] * shape[1] if dense else 0, np.int64)
-    used = count_moves(compact.symbols, compact.lengths, compact.last, point, world.num_actions, world.horizon,
-                       shape[1], starts, counts, codes)
+    used = count_moves(
+        compact.symbols,
+        compact.lengths,
+        compact.last,
+        point,
+        world.num_actions,
+        world.horizon,
+        shape[1],
+        starts,
+        counts,
+        codes,
+    )
     if dense:
         cells = np.flatnonzero(counts)
         values = counts[cells]

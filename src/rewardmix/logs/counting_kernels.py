@@ -44,8 +44,17 @@ def count_dense(symbols: Any, lengths: Any, point: Any, met: Any, visits: Any, s
 
 @kernel
 def count_hashed(
-    symbols: Any, offsets: Any, begin: Any, num_values: Any, longest: Any, multiplier: Any, shift: Any, room: Any,
-    mark: Any, records: Any, singles: Any,
+    symbols: Any,
+    offsets: Any,
+    begin: Any,
+    num_values: Any,
+    longest: Any,
+    multiplier: Any,
+    shift: Any,
+    room: Any,
+    mark: Any,
+    records: Any,
+    singles: Any,
 ) -> Any:
     """First visits and pairs of the episodes from ``begin`` on; (episodes done, records newly used).
 
@@ -81,8 +90,16 @@ def count_hashed(
 
 @kernel
 def count_moves(
-    symbols: Any, lengths: Any, last: Any, point: Any, num_actions: Any, horizon: Any, width: Any, starts: Any,
-    counts: Any, codes: Any,
+    symbols: Any,
+    lengths: Any,
+    last: Any,
+    point: Any,
+    num_actions: Any,
+    horizon: Any,
+    width: Any,
+    starts: Any,
+    counts: Any,
+    codes: Any,
 ) -> Any:
     """Starts (S,), and moves x * width + next state: added up in ``counts``, or listed in ``codes`` if that has room.
 

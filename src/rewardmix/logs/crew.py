@@ -29,14 +29,15 @@ IN_MEMORY = 1 << 24
 class Crew(Protocol):
     """Hands for a log."""
 
-    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+    def hold(
+        self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any, on_update: Report | None = None
+    ) -> list[Any]:
         """function(piece, *common) of every piece: a ``Checked``, whose ``part`` stays where it was made."""
         ...
 
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """function(part, *common) of every held part, in their order."""
         ...
-
 
     def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """(number, function(item)) of every item, whichever is ready first."""
@@ -50,9 +51,11 @@ class Here:
         self.rows = 0
         self.shelf: Shelf | None = None
 
-    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+    def hold(
+        self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any, on_update: Report | None = None
+    ) -> list[Any]:
         """One after the other."""
-        return [self._kept(function(piece, *common)) for piece in pieces]
+        return told((self._kept(function(piece, *common)) for piece in pieces), len(pieces), on_update)
 
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """One after the other."""
@@ -95,16 +98,18 @@ class Processes:
         self.pool.shutdown(cancel_futures=True)
         self.shelf.clear()
 
-    def hold(self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any) -> list[Any]:
+    def hold(
+        self, function: Callable[..., Any], pieces: Sequence[Any], *common: Any, on_update: Report | None = None
+    ) -> list[Any]:
         """All at once."""
         paths = [str(self.shelf.path / f"{self.held + i}.part") for i in range(len(pieces))]
         self.held += len(pieces)
-        return list(self.pool.map(partial(_shelved, function), paths, pieces, *_repeated(common, len(pieces))))
+        results = self.pool.map(partial(_shelved, function), paths, pieces, *_repeated(common, len(pieces)))
+        return told(results, len(pieces), on_update)
 
     def ask(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """All at once; the results come in order."""
         yield from self.pool.map(function, parts, *_repeated(common, len(parts)))
-
 
     def as_done(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """All at once."""
@@ -120,6 +125,16 @@ def _shelved(function: Callable[..., Any], path: str, piece: Any, *common: Any) 
 
 def _repeated(common: Sequence[Any], times: int) -> list[list[Any]]:
     return [[value] * times for value in common]
+
+
+def told(results: Iterable[Any], total: int, on_update: Report | None) -> list[Any]:
+    """The results as a list, with a word after each."""
+    out = []
+    for result in results:
+        out.append(result)
+        if on_update:
+            on_update(len(out), total)
+    return out
 
 
 def added(results: Iterable[Any], total: int = 0, on_update: Report | None = None) -> Any:

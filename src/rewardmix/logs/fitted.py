@@ -40,25 +40,32 @@ class Coverage:
 
 def coverage(moments: Moments, world: World) -> Coverage:
     """What the counts say about coverage."""
-    tried = (moments.samples > 0).reshape(world.num_states, world.num_actions)
+    tried = np.reshape(moments.samples > 0, (world.num_states, world.num_actions))
     visited = tried.any(axis=1)
-    untried = [(int(s), int(a)) for s, a in np.argwhere(visited[:, None] & ~tried)]
+    untried = [(int(s), int(a)) for s, a in np.argwhere(np.asarray(visited)[:, None] & ~tried)]
     first, second = moments.pairs
     together = int((first != second).sum())
     points = int(tried.sum())
     missing = points * (points - 1) // 2 - together
     unseen = tuple(np.flatnonzero(~visited).tolist())
-    return Coverage(unseen, tuple(untried), together, missing, _coverage_sentence(world, unseen, untried, together, missing))
+    return Coverage(
+        unseen, tuple(untried), together, missing, _coverage_sentence(world, unseen, untried, together, missing)
+    )
 
 
-def _coverage_sentence(world: World, unseen: tuple[int, ...], untried: list[tuple[int, int]], together: int, missing: int) -> str:
+def _coverage_sentence(
+    world: World, unseen: tuple[int, ...], untried: list[tuple[int, int]], together: int, missing: int
+) -> str:
     parts = []
     if unseen:
         parts.append(f"{len(unseen)} of {world.num_states} states were never visited")
     if untried:
         named = [f"{world.action(a)} in state {world.state(s)}" for s, a in untried[:MOST_NAMED]]
         more = ", ..." if len(untried) > MOST_NAMED else ""
-        parts.append(f"{len(untried)} actions were never tried where they could have been (action {', action '.join(named)}{more})")
+        parts.append(
+            f"{len(untried)} actions were never tried where they could have been "
+            f"(action {', action '.join(named)}{more})"
+        )
     parts.append(f"{together} pairs of state-actions were seen together in an episode, {missing} never")
     text = "; ".join(parts)
     return text[0].upper() + text[1:] + "."

@@ -36,14 +36,15 @@ from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan
 from rewardmix.recovery import Recovery, best, confidence_set
 from rewardmix.recovery.contexts import ENOUGH, climb_many
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
 from rewardmix.recovery.patterns import merged
-from rewardmix.recovery.result import Evidence, Question
+from rewardmix.recovery.result import Question
 
 SAMPLE = 200_000
-"""Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds the place where EM on everything begins."""
+"""Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
 
 PLANNING_SECONDS = 60.0
 """Time limit of planning; only four and more contexts come near it."""
@@ -116,10 +117,30 @@ def fit(
     found = _planned(recovery.model, gap)
     test = logging_test(data.total(followed), data.world)
     criterion = criterion or _criterion(moments, sample, data.world, recovery, len(data))
-    judged = _judged(sample.episodes(data.world), recovery.model, found, question, test, share_held_out, resamples, gap,
-                     len(data), tell)
-    info = FitInfo(data.notes, data.world, moments, recovery.info, criterion, coverage(moments, data.world), test, *judged,
-                   passes, ())
+    judged = _judged(
+        sample.episodes(data.world),
+        recovery.model,
+        found,
+        question,
+        test,
+        share_held_out,
+        resamples,
+        gap,
+        len(data),
+        tell,
+    )
+    info = FitInfo(
+        data.notes,
+        data.world,
+        moments,
+        recovery.info,
+        criterion,
+        coverage(moments, data.world),
+        test,
+        *judged,
+        passes,
+        (),
+    )
     return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
 
 
@@ -132,9 +153,7 @@ def _log_of(log: Any, client: Any, reading: dict[str, Any]) -> Log:
     return log if crew is None else log.moved(crew)
 
 
-def _contexts(
-    asked: int | str, evidence: Evidence, most: int, seed: int
-) -> tuple[int, dict[int, float]]:
+def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tuple[int, dict[int, float]]:
     """The number of contexts, and the criterion of all numbers that were tried.
 
     Numbers are tried upwards until the criterion has risen; one context is among them.
@@ -192,7 +211,7 @@ def _average(seen: Statistics) -> Floats:
     """(X, Z): law of the reward at x over all visits; where x was never visited, the law over everything."""
     counts = seen.outcomes.sum(axis=0)
     visits = counts.sum(axis=1, keepdims=True)
-    return np.where(visits > 0, counts / np.maximum(visits, 1e-300), counts.sum(axis=0) / counts.sum())
+    return np.asarray(np.where(visits > 0, counts / np.maximum(visits, 1e-300), counts.sum(axis=0) / counts.sum()))
 
 
 def mixture_of(model: RewardMixingMDP, world: World) -> Mixture:
@@ -224,27 +243,53 @@ def _criterion(moments: Moments, sample: Compact, world: World, recovery: Recove
 
 
 def _judged(
-    episodes: Episodes, model: RewardMixingMDP, found: Plan, question: Question, test: LoggingTest, share: float,
-    resamples: int, gap: float, total: int, tell: Callable[[Progress], None],
+    episodes: Episodes,
+    model: RewardMixingMDP,
+    found: Plan,
+    question: Question,
+    test: LoggingTest,
+    share: float,
+    resamples: int,
+    gap: float,
+    total: int,
+    tell: Callable[[Progress], None],
 ) -> tuple[HeldOut | None, Bootstrap | None, OffPolicy | None]:
     """What held-out episodes and resamples say."""
     tell(Progress("judge", 0, resamples))
     out, value = held_out(episodes, model, question, share, gap, follows=test.follows) if share > 0 else (None, None)
-    again = bootstrap(episodes, model, found, question, resamples, gap, total,
-                      lambda done: tell(Progress("judge", done, resamples))) if resamples else None
+    again = (
+        bootstrap(
+            episodes,
+            model,
+            found,
+            question,
+            resamples,
+            gap,
+            total,
+            lambda done: tell(Progress("judge", done, resamples)),
+        )
+        if resamples
+        else None
+    )
     return out, again, value
 
 
 def _sentences(info: FitInfo) -> tuple[str, ...]:
     out = []
     if info.notes.skipped:
-        out.append(f"{info.notes.skipped} of {info.notes.episodes} episodes were bad and left out: "
-                   + "; ".join(str(problem) for problem in info.notes.problems) + ".")
+        out.append(
+            f"{info.notes.skipped} of {info.notes.episodes} episodes were bad and left out: "
+            + "; ".join(str(problem) for problem in info.notes.problems)
+            + "."
+        )
     if info.notes.cut:
         out.append(f"{info.notes.cut} borders between parts of the file cut an episode, which was put together again.")
     fewest = min(info.criterion, key=lambda m: info.criterion[m])
     if fewest == 1:
-        out.append("One context explains the log as well as more do (Bayesian information criterion): there may be nothing to adapt to.")
+        out.append(
+            "One context explains the log as well as more do (Bayesian information criterion): "
+            "there may be nothing to adapt to."
+        )
     out += [info.logging.sentence, info.coverage.sentence]
     if info.held_out is not None:
         held = info.held_out
@@ -257,7 +302,8 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
     if info.bootstrap is not None:
         boot = info.bootstrap
         out.append(
-            f"In {boot.resamples} resamples the policy is worth {boot.lower:.4f} .. {boot.upper:.4f} and loses {boot.regret:.4f} "
-            "on average against their best policies; resamples cannot see what the log never visited."
+            f"In {boot.resamples} resamples the policy is worth {boot.lower:.4f} .. {boot.upper:.4f} and loses "
+            f"{boot.regret:.4f} on average against their best policies; "
+            "resamples cannot see what the log never visited."
         )
     return (*out, info.recovery.not_identified) if info.recovery.not_identified else tuple(out)

@@ -82,7 +82,8 @@ class Log:
         """The counts of all episodes, part by part."""
         from rewardmix.logs.counting import moments_of
 
-        return self.total(moments_of, on_update=on_update)
+        counts: Moments = self.total(moments_of, on_update=on_update)
+        return counts
 
     def total(self, function: Callable[..., Any], *common: Any, on_update: Report | None = None) -> Any:
         """Sum over the parts of function(part, world, *common), which must add."""
@@ -103,10 +104,13 @@ class Log:
         share = most / max(len(self), 1)
         if share >= 1.0:
             return joined(list(self.each(_whole)))
-        seeds = [(seed, i) for i in range(len(self.parts))]
-        chosen = (list(self.crew.ask(_some, [part], self.world, share, key))[0]
-                  for part, key in zip(self.parts, seeds, strict=True))
-        return joined(list(chosen))
+        keys = [(seed, i) for i in range(len(self.parts))]
+        chosen = [
+            one
+            for part, key in zip(self.parts, keys, strict=True)
+            for one in self.crew.ask(_some, [part], self.world, share, key)
+        ]
+        return joined(chosen)
 
     def episodes(self) -> Episodes:
         """All of them as padded arrays in memory."""

@@ -76,8 +76,10 @@ def write_minari(identifier: str, episodes: Episodes, **about: Any) -> Any:
         )
         for k, (states, actions, rewards, steps) in enumerate(_rows(episodes))
     ]
-    spaces = [json.dumps({"type": "Discrete", "dtype": "int64", "start": 0, "n": n})
-              for n in (episodes.num_states, episodes.num_actions)]
+    spaces = [
+        json.dumps({"type": "Discrete", "dtype": "int64", "start": 0, "n": n})
+        for n in (episodes.num_states, episodes.num_actions)
+    ]
     about = {"algorithm_name": "rewardmix", "data_format": "arrow", **about}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # recommendations on authors and links, which ``about`` may follow
@@ -97,7 +99,9 @@ def _opened(source: Any) -> Any:
     try:
         return library().load_dataset(source)
     except (FileNotFoundError, ValueError, KeyError, OSError) as error:
-        raise InputError(f"source: found no Minari dataset {source!r} ({error}), expected one that is downloaded") from error
+        raise InputError(
+            f"source: found no Minari dataset {source!r} ({error}), expected one that is downloaded"
+        ) from error
 
 
 def _discrete(role: str, space: Any) -> tuple[int, int]:

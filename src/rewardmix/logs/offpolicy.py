@@ -5,8 +5,8 @@ fitted model at the step, state, node and belief of the episode, and w_t = produ
 
     estimate of an episode = V_0 + sum_t w_t (reward_t + V_{t+1} - V_t)
 
-Unbiased if b is right, whatever V; of small variance if V is good (doubly robust; Jiang and Li 2016). b is estimated from
-other episodes: for each step and state, or, if the log followed rewards, for each state and the step before.
+Unbiased if b is right, whatever V; of small variance if V is good (doubly robust; Jiang and Li 2016). b is estimated
+from other episodes: for each step and state, or, if the log followed rewards, for each state and the step before.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def off_policy(plan: Plan, fresh: Episodes, others: Episodes, *, follows: bool) 
     count = len(fresh)
     if effective < LEAST_EFFECTIVE or count < 2:
         text = (
-            f"The log cannot support an estimate of the policy's value: {agreed} of {count} held-out episodes played its actions "
-            f"throughout, worth {effective:.1f} episodes, and {LEAST_EFFECTIVE:.0f} are needed."
+            f"The log cannot support an estimate of the policy's value: {agreed} of {count} held-out episodes "
+            f"played its actions throughout, worth {effective:.1f} episodes, and {LEAST_EFFECTIVE:.0f} are needed."
         )
         return OffPolicy(False, float("nan"), float("nan"), float("nan"), effective, agreed, count, text)
     value = float(estimates.mean())
@@ -98,11 +98,11 @@ def _situations(episodes: Episodes, *, follows: bool) -> NDArray[np.int64]:
     """(K, H): what the log's habit may depend on: the step, or all of the step before; and the state."""
     states = episodes.states[:, :-1].astype(np.int64)
     if not follows:
-        return states + episodes.num_states * np.arange(episodes.horizon)
+        return np.asarray(states + episodes.num_states * np.arange(episodes.horizon), np.int64)
     x = states * episodes.num_actions + episodes.actions
     symbol = 1 + x * episodes.reward_values.size + episodes.outcomes
     before = np.concatenate([np.zeros((len(episodes), 1), np.int64), symbol[:, :-1]], axis=1)
-    return states + episodes.num_states * before
+    return np.asarray(states + episodes.num_states * before, np.int64)
 
 
 def _estimates(plan: Plan, fresh: Episodes, chance: Floats) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, c
 from rewardmix.logs.checking_kernels import KINDS
 from rewardmix.logs.columns import Coding, Names
 from rewardmix.logs.compact import Compact
-from rewardmix.logs.crew import Crew, Here
+from rewardmix.logs.crew import Crew, Here, Report
 from rewardmix.logs.log import Log, Notes
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sources import Source, source_of
@@ -53,6 +53,7 @@ def read(
     skip_bad: bool = False,
     rows_per_part: int = ROWS_PER_PART,
     crew: Crew | None = None,
+    on_update: Report | None = None,
 ) -> Log:
     """Read and check a log.
 
@@ -70,6 +71,7 @@ def read(
         skip_bad: drop episodes with problems instead of refusing the log; ``log.notes`` says how many.
         rows_per_part: about how many rows are read, kept and worked on at a time.
         crew: who reads: this process, ``Processes(n)``, or ``Cluster(client)``.
+        on_update: called with (parts read, parts in all).
     """
     names = Names(**_roles(columns))
     declared = Declared(
@@ -89,7 +91,7 @@ def read(
     if isinstance(source, Episodes):
         return _of_episodes(source, declared, hands)
     found = source_of(source, names, as_count("rows_per_part", rows_per_part))
-    return _checked_log(found, _completed(declared, found), hands, skip_bad)
+    return _checked_log(found, _completed(declared, found), hands, skip_bad, on_update)
 
 
 def _roles(columns: Mapping[str, str | None] | None) -> dict[str, Any]:
@@ -120,12 +122,18 @@ def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
     horizon = declared.horizon or episodes.horizon
     if horizon < longest:
         refuse("horizon", horizon, f"at least {longest}, the longest episode")
-    world = World(episodes.num_states, episodes.num_actions, horizon, episodes.reward_values,
-                  declared.state_names, declared.action_names)
+    world = World(
+        episodes.num_states,
+        episodes.num_actions,
+        horizon,
+        episodes.reward_values,
+        declared.state_names,
+        declared.action_names,
+    )
     if not len(episodes):
         refuse("log", "no episodes", "at least one")
     size = max(1, arrow.BATCH // max(1, horizon))
-    parts = [Compact.of(episodes[begin:begin + size], world) for begin in range(0, len(episodes), size)]
+    parts = [Compact.of(episodes[begin : begin + size], world) for begin in range(0, len(episodes), size)]
     checked = crew.hold(_as_checked, parts)
     rows = int(episodes.lengths.sum())
     return Log(world, tuple(one.part for one in checked), crew, Notes(rows, len(episodes), len(episodes)))
@@ -135,9 +143,9 @@ def _as_checked(part: Compact) -> Checked:
     return Checked(part, rows=part.rows, episodes=len(part), longest=int(part.lengths.max(initial=0)))
 
 
-def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool) -> Log:
+def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool, on_update: Report | None) -> Log:
     coding, limits = _agreed(source, declared, crew)
-    checked = crew.hold(check, source.pieces, coding, limits)
+    checked = crew.hold(check, source.pieces, coding, limits, on_update=on_update)
     pieces, checked, cut = _mended(source.pieces, checked, coding, limits, crew)
     problems, twice = _all_problems(pieces, checked, coding, crew)
     episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
@@ -145,10 +153,20 @@ def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool)
     if problems and (not skip_bad or twice):
         _refuse_all(problems, episodes - kept, episodes, skip_bad)
     if not kept:
-        refuse("log", "no episodes" if not episodes else f"{episodes} episodes, all of them bad", "at least one good episode")
+        refuse(
+            "log",
+            "no episodes" if not episodes else f"{episodes} episodes, all of them bad",
+            "at least one good episode",
+        )
     longest = max(one.longest for one in checked)
-    world = World(limits.num_states, limits.num_actions, declared.horizon or longest, np.asarray(limits.reward_values),
-                  coding.state_names, coding.action_names)
+    world = World(
+        limits.num_states,
+        limits.num_actions,
+        declared.horizon or longest,
+        np.asarray(limits.reward_values),
+        coding.state_names,
+        coding.action_names,
+    )
     notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
     return Log(world, tuple(one.part for one in checked if len(one.part)), crew, notes, source.shelf)
 
@@ -169,8 +187,9 @@ def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Lim
             found = found + part
     states = declared.state_names or (tuple(sorted(found.states)) if by_name[0] else ())
     actions = declared.action_names or (tuple(sorted(found.actions)) if by_name[1] else ())
-    coding = Coding(names, texts, states if by_name[0] else (), actions if by_name[1] else (),
-                    1 if found.first_step == 1 else 0)
+    coding = Coding(
+        names, texts, states if by_name[0] else (), actions if by_name[1] else (), 1 if found.first_step == 1 else 0
+    )
     limits = Limits(
         declared.num_states or len(states) or max(found.states, default=0) + 1,
         declared.num_actions or len(actions) or max(found.actions, default=0) + 1,
@@ -197,7 +216,9 @@ def _mended(
     pieces: Sequence[Any], checked: list[Checked], coding: Coding, limits: Limits, crew: Crew
 ) -> tuple[Sequence[Any], list[Checked], int]:
     """Read the pieces again whose border cuts an episode, this time across it; and how many borders do."""
-    cuts = {i for i in range(len(pieces) - 1) if pieces[i].path == pieces[i + 1].path and _touch(checked[i], checked[i + 1])}
+    cuts = {
+        i for i in range(len(pieces) - 1) if pieces[i].path == pieces[i + 1].path and _touch(checked[i], checked[i + 1])
+    }
     if not cuts:
         return pieces, checked, 0
     heads = {i + 1 for i in cuts}

@@ -52,8 +52,10 @@ def source_of(source: Any, names: Names, rows_per_part: int) -> Source:
         return _of_table(table, names, rows_per_part)
     paths = paths_of(source)
     shelf = Shelf() if any(map(_is_text_file, paths)) else None
-    files = [_parquet_of(path, shelf.path / f"{i}.parquet") if shelf and _is_text_file(path) else path
-             for i, path in enumerate(paths)]
+    files = [
+        _parquet_of(path, shelf.path / f"{i}.parquet") if shelf and _is_text_file(path) else path
+        for i, path in enumerate(paths)
+    ]
     found = _of_files(files, names, rows_per_part, paths)
     name = paths[0] if len(paths) == 1 else f"{len(paths)} files from {paths[0]}"
     return replace(found, name=name, shelf=shelf)
@@ -90,8 +92,11 @@ def _parquet_of(path: str, target: Path) -> str:
         refuse("path", f"an empty file {path!r}", "a CSV file with a header and rows")
     separator = "\t" if ".tsv" in path.lower() else ","
     with arrow.reading(path):
-        reader = pa.csv.open_csv(path, parse_options=pa.csv.ParseOptions(delimiter=separator),
-                                 read_options=pa.csv.ReadOptions(block_size=1 << 25))
+        reader = pa.csv.open_csv(
+            path,
+            parse_options=pa.csv.ParseOptions(delimiter=separator),
+            read_options=pa.csv.ReadOptions(block_size=1 << 25),
+        )
         with pa.parquet.ParquetWriter(target, reader.schema, write_page_checksum=True) as writer:
             for batch in reader:
                 writer.write_batch(batch)
@@ -201,7 +206,7 @@ def _of_table(table: Any, names: Names, rows_per_part: int) -> Source:
     wanted = np.arange(0, episode.size, rows_per_part)
     cuts = np.unique(np.append(starts[np.searchsorted(starts, wanted)], episode.size))
     rows = table.select(names.listed)
-    pieces = [arrow.TablePiece(rows.slice(a, b - a)) for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
+    pieces = [
+        arrow.TablePiece(rows.slice(a, b - a)) for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+    ]
     return Source("a table in memory", tuple(pieces), names, texts)
-
-

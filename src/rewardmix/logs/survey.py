@@ -37,7 +37,11 @@ class Survey:
     def __add__(self, other: Survey) -> Survey:
         rewards = self.rewards | other.rewards
         if len(rewards) > MOST_VALUES:
-            refuse("rewards", f"more than {MOST_VALUES} different values", "a few values; round them, or declare reward_values")
+            refuse(
+                "rewards",
+                f"more than {MOST_VALUES} different values",
+                "a few values; round them, or declare reward_values",
+            )
         steps = [step for step in (self.first_step, other.first_step) if step is not None]
         return Survey(
             _largest(self.states | other.states),
@@ -65,9 +69,13 @@ def survey(piece: Any, names: Names, texts: frozenset[str], wanted: Wanted) -> S
     steps, left_step = _known(piece, names.step, texts, wanted.first_step, lowest=True)
     rewards, left_rewards = _binary(piece, names.reward) if wanted.rewards else (frozenset(), False)
     found = Survey(_largest(states | follow), actions, rewards, min(steps, default=None))
-    roles = {"states": (names.state, left_states), "follow": (names.next_state, left_follow),
-             "actions": (names.action, left_actions), "rewards": (names.reward, left_rewards),
-             "steps": (names.step, left_step)}
+    roles = {
+        "states": (names.state, left_states),
+        "follow": (names.next_state, left_follow),
+        "actions": (names.action, left_actions),
+        "rewards": (names.reward, left_rewards),
+        "steps": (names.step, left_step),
+    }
     columns = {role: str(name) for role, (name, left) in roles.items() if left}
     if columns:
         for table in piece.batches(sorted(set(columns.values())), texts):

@@ -1,6 +1,7 @@
 """Sweeps: methods on problems with many seeds, on one machine or a cluster, with results in Parquet.
 
-The results file is brought up to date after every cell, atomically; a sweep that was stopped goes on with what is not in it.
+The results file is brought up to date after every cell, atomically; a sweep that was stopped goes on with what is not
+in it.
 """
 
 from __future__ import annotations
@@ -108,10 +109,16 @@ def sweep(
         for problem in problems for method in methods for budget in episodes for seed in seeds
     ]  # fmt: skip
     rows = {row.cell: row for row in stored_rows(out)}
-    standing = {name: (plan(model, gap=1e-4, time_limit=60.0).lower, plan_markov(model).value)
-                for name, model in problems.items() if any(row.problem == name and row.cell not in rows for row in asked)}
-    cells = [Cell(row, problems[row.problem], methods[row.method], *standing[row.problem])
-             for row in asked if row.cell not in rows]
+    standing = {
+        name: (plan(model, gap=1e-4, time_limit=60.0).lower, plan_markov(model).value)
+        for name, model in problems.items()
+        if any(row.problem == name and row.cell not in rows for row in asked)
+    }
+    cells = [
+        Cell(row, problems[row.problem], methods[row.method], *standing[row.problem])
+        for row in asked
+        if row.cell not in rows
+    ]
     done = len(asked) - len(cells)
     for _, row in (crew or Here()).as_done(run_cell, cells):
         rows[row.cell] = row
@@ -133,8 +140,12 @@ def run_cell(cell: Cell) -> Row:
     value = controller_value(policy, cell.model)
     gain = cell.best - cell.markov
     found = {
-        "value": value, "best": cell.best, "markov": cell.markov, "regret": cell.best - value,
-        "share": (value - cell.markov) / gain if gain > 1e-9 else float("nan"), "seconds": time.process_time() - began,
+        "value": value,
+        "best": cell.best,
+        "markov": cell.markov,
+        "regret": cell.best - value,
+        "share": (value - cell.markov) / gain if gain > 1e-9 else float("nan"),
+        "seconds": time.process_time() - began,
     }
     return Row(**{**row, **found})
 

@@ -44,7 +44,9 @@ class World:
             refuse("reward_values", values.tolist(), f"2 to {MOST_VALUES} different values in increasing order")
         if self.num_state_actions * values.size > MOST_STATE_ACTIONS:
             found = f"{self.num_states} states x {self.num_actions} actions x {values.size} reward values"
-            refuse("log", found, f"at most {MOST_STATE_ACTIONS} in all (labels such as user ids belong into a text column)")
+            refuse(
+                "log", found, f"at most {MOST_STATE_ACTIONS} in all (labels such as user ids belong into a text column)"
+            )
         object.__setattr__(self, "reward_values", values)
 
     def __eq__(self, other: object) -> bool:

@@ -45,8 +45,9 @@ def write(
     first = next(parts, None)
     if first is None:
         refuse("episodes", "nothing", "at least one part")
-    world = World(first.num_states, first.num_actions, first.horizon, first.reward_values, tuple(state_names),
-                  tuple(action_names))
+    world = World(
+        first.num_states, first.num_actions, first.horizon, first.reward_values, tuple(state_names), tuple(action_names)
+    )
     for names, count in ((world.state_names, world.num_states), (world.action_names, world.num_actions)):
         if names and (len(names) != count or len(set(names)) != count):
             refuse("names", f"{len(set(names))} different names", f"{count} different names")
@@ -119,8 +120,12 @@ def _save_parquet(path: str, tables: Iterator[Any], world: World) -> None:
             writer.write_table(table, row_group_size=table.num_rows)
             rows += table.num_rows
         body = {
-            "rows": rows, "num_states": world.num_states, "num_actions": world.num_actions, "horizon": world.horizon,
-            "reward_values": world.reward_values.tolist(), "state_names": list(world.state_names),
+            "rows": rows,
+            "num_states": world.num_states,
+            "num_actions": world.num_actions,
+            "horizon": world.horizon,
+            "reward_values": world.reward_values.tolist(),
+            "state_names": list(world.state_names),
             "action_names": list(world.action_names),
         }
         writer.add_key_value_metadata({METADATA: described(body)})
