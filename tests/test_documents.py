@@ -126,5 +126,5 @@ def test_departures_that_are_cited_are_numbered():
     assert numbers == list(range(1, len(numbers) + 1))
     files = [*(ROOT / "src").rglob("*.py"), ROOT / "tests" / "test_paper.py"]
     for path in files:
-        for cited in re.findall(r"departures? (\d+)(?: and (\d+))?", path.read_text(encoding="utf-8")):
+        for cited in re.findall(r"[Dd]epartures? (\d+)(?: and (\d+))?", path.read_text(encoding="utf-8")):
             assert all(int(number) in numbers for number in cited if number), f"{path.name} cites {cited}"

@@ -15,11 +15,11 @@ class Size(NamedTuple):
 
 
 SIZES = [
-    Size(3, 2, 4, 4e6, 5_000_000, 300),
-    Size(10, 4, 8, 3e6, 5_000_000, 60),
-    Size(20, 5, 10, 2e6, 5_000_000, 20),
-    Size(50, 5, 10, 1e6, 3_000_000, 3),
-    Size(100, 10, 20, 5e4, 300_000, 1),
+    Size(3, 2, 4, 4e6, 3_000_000, 300),
+    Size(10, 4, 8, 3e6, 3_000_000, 60),
+    Size(20, 5, 10, 2e6, 3_000_000, 20),
+    Size(50, 5, 10, 1e6, 2_000_000, 3),
+    Size(100, 10, 20, 5e4, 200_000, 1),
 ]
 
 ENDS = [  # the paper's algorithm to its end: sizes, CPU-seconds allowed

@@ -6,6 +6,8 @@ python -m benchmarks.logs.run [--quick]
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import json
 import os
 import resource
 import subprocess
@@ -69,8 +71,6 @@ def measure(path: str) -> dict[str, float]:
 def alone(path: Path) -> dict[str, float]:
     """``measure`` in a fresh process, after a small log has compiled (or loaded) the kernels."""
     code = "import json, sys; from benchmarks.logs import run; run.warm(); print(json.dumps(run.measure(sys.argv[1])))"
-    import json
-
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout))
 
@@ -98,6 +98,9 @@ def joins(path: Path) -> list[dict[str, Any]]:
     mine[moments.pairs] = moments.pair_tables
     rows: list[dict[str, Any]] = [{"by": "rewardmix", "seconds": ours, "ratio": 1.0, "equal": True}]
     for name, join in {"polars": selfjoin.with_polars, "duckdb": selfjoin.with_duckdb}.items():
+        if importlib.util.find_spec(name) is None:
+            print(f"{name} is not installed: pip install 'rewardmix[bench]'")
+            continue
         begin = time.process_time()
         found = join(str(path), settings.ACTIONS)
         seconds = time.process_time() - begin
@@ -124,8 +127,8 @@ def main() -> None:
     table(names, [[int(row["rows"]), *(row[name] for name in names[1:])] for row in scale])
     print()
     table(["pair moments by", "CPU seconds", "ratio", "equal counts"], [list(row.values()) for row in beside])
-    where = record("logs", {"scale": scale, "self_join": beside}, name="results" if kind == "full" else "quick")
-    print(where)
+    if kind == "full":
+        print(record("logs", {"scale": scale, "self_join": beside}))
 
 
 if __name__ == "__main__":

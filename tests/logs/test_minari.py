@@ -36,17 +36,17 @@ def test_a_foreign_dataset_of_a_discrete_environment_is_fitted():
     buffers = []
     for seed in range(60):
         env.action_space.seed(seed)
-        buffer = EpisodeBuffer(id=seed, observations=[env.reset(seed=seed)[0]])
-        while not buffer.rewards or not (buffer.terminations[-1] or buffer.truncations[-1]):
+        seen, steps, over = [env.reset(seed=seed)[0]], [], False
+        while not over:
             action = env.action_space.sample()
             state, reward, ended, cut, _ = env.step(action)
-            for name, value in zip(
-                ("observations", "actions", "rewards", "terminations", "truncations"),
-                (state, action, reward, ended, cut),
-                strict=True,
-            ):
-                getattr(buffer, name).append(value)
-        buffers.append(buffer)
+            seen.append(state)
+            steps.append((action, reward, ended, cut))
+            over = ended or cut
+        played = dict(
+            zip(("actions", "rewards", "terminations", "truncations"), map(list, zip(*steps, strict=True)), strict=True)
+        )
+        buffers.append(EpisodeBuffer(id=seed, observations=seen, **played))
     dataset = minari.create_dataset_from_buffers(
         "frozen/lake-v0", buffers, env=env, algorithm_name="random", data_format="arrow"
     )

@@ -2,7 +2,7 @@
 
 A setting is a small frozen object with three count-only bonuses in [0, 1]. ``scaled`` says how the bonus of a move
 enters the value: added as it is (the paper), or times the largest value that may follow (all that optimism about the
-pairs needs, and far less to explore).
+pairs needs, and far less to explore; departure 9 of docs/paper.md).
 """
 
 from __future__ import annotations

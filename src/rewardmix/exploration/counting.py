@@ -14,7 +14,10 @@ class Counting:
 
 
 all_pairs = Counting("all pairs", ordered=False)
-"""Every pair of first visits of an episode: its path does not depend on its rewards, so each is an unbiased sample."""
+"""Every pair of first visits of an episode: its path does not depend on its rewards, so each is an unbiased sample.
+
+Departure 8 of docs/paper.md.
+"""
 
 selected = Counting("selected", ordered=True)
 """The paper's counts: the two steps that the plan picked."""
