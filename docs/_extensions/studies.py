@@ -3,6 +3,7 @@
 The page is made from the files, so a study that is added or run again cannot be forgotten or misquoted.
 """
 
+import ast
 import json
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class Studies(SphinxDirective):
         """Title, what was run where, and the figures: the study's own, then those of docs/pictures."""
         study = folder.name
         section = nodes.section("", nodes.title("", study.capitalize()), ids=[f"study-{study}"])
+        section += nodes.paragraph("", purpose(folder))
         for path in sorted(folder.glob("*.json")):
             section += self.results(path)
         for figure in [*sorted(folder.glob("*.svg")), *sorted((ROOT / "docs/pictures").glob(f"bench-{study}*.svg"))]:
@@ -47,6 +49,12 @@ class Studies(SphinxDirective):
             nodes.literal("", about.get("command", "an unrecorded command")),
             nodes.Text(f" on {facts}, {about.get('date', 'day not recorded')}."),
         )
+
+
+def purpose(folder):
+    """What the study is about, as its first line says."""
+    told = [ast.get_docstring(ast.parse((folder / name).read_text("utf-8"))) for name in ("__init__.py", "run.py")]
+    return next((text.split("\n\n")[0].replace("\n", " ").replace("``", "") for text in told if text), "")
 
 
 def setup(app):
