@@ -1,7 +1,8 @@
 """Code blocks of pages, run in order; ``python tests/document_blocks.py PAGE ...`` writes their outputs anew.
 
 Python blocks share one namespace; lines of bash and console blocks that begin with ``rewardmix`` are commands. A block
-of text behind one of them is what it prints; ``...`` stands for what may differ.
+of text behind one of them is what it prints: the same words, numbers within two percent; ``...`` stands for what may
+differ more.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SHELL = ("bash", "console")
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def outputs(path):
@@ -56,9 +58,20 @@ def tidy(text):
 
 
 def agrees(block, printed):
-    """Whether a block is what was printed."""
-    pattern = ".*?".join(re.escape(part) for part in tidy(block).split("..."))
-    return re.fullmatch(pattern, printed, re.DOTALL) is not None
+    """Whether a block is what was printed: the same words, and numbers that a reader would call the same."""
+    wanted = [NUMBER.split(part) for part in tidy(block).split("...")]
+    pattern = ".*?".join(r"([-+\d.e]+)".join(map(re.escape, words)) for words in wanted)
+    found = re.fullmatch(pattern, printed, re.DOTALL)
+    shown = [float(number) for part in tidy(block).split("...") for number in NUMBER.findall(part)]
+    return found is not None and all(near(*pair) for pair in zip(shown, found.groups(), strict=True))
+
+
+def near(shown, printed):
+    """Within two percent, or half a hundredth."""
+    try:
+        return abs(shown - float(printed.rstrip("."))) <= max(0.02 * abs(shown), 0.005)
+    except ValueError:
+        return False
 
 
 def rewrite(path):
