@@ -14,8 +14,8 @@ from typing import Any
 HERE = Path(__file__).parent
 
 
-def record(study: str, results: dict[str, Any], *, name: str = "results") -> Path:
-    """Write ``benchmarks/<study>/<name>.json``."""
+def record(study: str, results: dict[str, Any], *, name: str = "results", program: str = "run") -> Path:
+    """Write ``benchmarks/<study>/<name>.json``; ``program`` is the module of the study that was run."""
     import numba
     import numpy
     import scipy
@@ -23,7 +23,7 @@ def record(study: str, results: dict[str, Any], *, name: str = "results") -> Pat
     import rewardmix
 
     about = {
-        "command": "python -m " + " ".join([f"benchmarks.{study}.run", *sys.argv[1:]]),
+        "command": "python -m " + " ".join([f"benchmarks.{study}.{program}", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
         "rewardmix": rewardmix.__version__,
         "python": platform.python_version(),

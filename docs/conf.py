@@ -1,33 +1,62 @@
 """Sphinx: everything is built from this repository, without network access."""
 
+import re
+import sys
+from pathlib import Path
+
 from rewardmix import __version__
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "rewardmix"
 author = "The rewardmix authors"
 release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "plain_math",
+    "pictures",
+    "studies",
+]
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "rewardmix"
+html_show_copyright = False
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
-autodoc_class_signature = "separated"
+autodoc_typehints_description_target = "documented_params"
+autodoc_type_aliases = {"Floats": "Floats", "Counts": "Counts", "ArrayLike": "ArrayLike"}
+napoleon_use_ivar = True
 nitpicky = False
 
 
 def formulas_are_literal(app, what, name, obj, options, lines):
-    """Indented blocks of module docstrings are formulas: show them as they are written."""
-    if what != "module":
-        return
-    fresh, previous = [], ""
+    """Docstrings are plain text: blocks set in by four spaces are formulas, and * and | mean themselves."""
+    fresh, previous, formula = [], "", False
     for line in lines:
-        if line.startswith("    ") and previous and not previous.startswith(" ") and not previous.endswith("::"):
+        begins = line.startswith("    ") and not (fresh and fresh[-1].strip())
+        if begins and previous and not previous.startswith((" ", ":", "..")) and not previous.endswith("::"):
             fresh += ["::", ""]
-        fresh.append(line)
+            formula = True
+        formula = formula and (not line.strip() or line.startswith("    "))
+        fresh.append(line if formula else plain(line))
         previous = line if line.strip() else previous
     lines[:] = fresh
+
+
+def plain(line):
+    """Escape what reStructuredText would take for marks, outside of ``code``."""
+    parts = line.split("``")
+    for i in range(0, len(parts), 2):
+        parts[i] = re.sub(r"(?<=[\w')\]])\*(?=[\w(])|(?<!`)\|(?!`)", r"\\\g<0>", parts[i])
+    return "``".join(parts)
 
 
 def setup(app):

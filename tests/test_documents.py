@@ -1,24 +1,72 @@
-"""What is written is run: code blocks, commands and the table of public names."""
+"""What is written is run: code blocks, commands, outputs, links and the table of public names."""
 
+import contextlib
+import io
+import os
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 REGISTRIES = r"index-url|/simple\b|pythonhosted|pypi\.org/(?!project)|registry\."
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SHELL = ("bash", "console")
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def pages_with(*languages):
+    return [path for path in PAGES if any(kind in languages for kind, _ in FENCE.findall(path.read_text("utf-8")))]
+
+
+@pytest.mark.parametrize("path", pages_with("python", *SHELL), ids=name_of)
 def test_code_blocks_run(path, tmp_path, monkeypatch):
-    """All Python blocks of a page, in order, in one namespace and an empty folder."""
+    """All Python blocks and rewardmix commands of a page, in order, in one namespace and an empty folder.
+
+    A block of text behind one of them is its output, as it is printed; ``...`` stands for what may differ.
+    """
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     namespace: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, str(path), "exec"), namespace)
+    printed = ""
+    for kind, block in FENCE.findall(path.read_text(encoding="utf-8")):
+        if kind == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(block, str(path), "exec"), namespace)
+            printed = out.getvalue()
+        elif kind in SHELL:
+            printed = "".join(run(line) for line in commands_of(block))
+        elif kind == "text" and printed:
+            check_output(block, printed, path)
+
+
+def commands_of(block):
+    """The lines of a shell block that call rewardmix; a backslash joins lines."""
+    lines = block.replace("\\\n", " ").splitlines()
+    return [line for line in (line.removeprefix("$ ") for line in lines) if line.startswith("rewardmix ")]
+
+
+def run(line):
+    command = [sys.executable, "-m", "rewardmix", *shlex.split(line, comments=True)[1:]]
+    place = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # a relative path would not survive the empty folder
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=place)
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    return done.stdout
+
+
+def check_output(block, printed, path):
+    wanted, found = (
+        "\n".join(line.rstrip() for line in text.strip().splitlines() if line.strip()) for text in (block, printed)
+    )
+    pattern = ".*?".join(re.escape(part) for part in wanted.split("..."))
+    assert re.fullmatch(pattern, found, re.DOTALL), f"{name_of(path)} shows\n{wanted}\nbut this was printed:\n{found}"
 
 
 def test_the_readme_has_code_by_line_five_and_the_two_commands():
@@ -28,14 +76,60 @@ def test_the_readme_has_code_by_line_five_and_the_two_commands():
     assert any("make test" in line for line in lines)
 
 
-def test_links_inside_the_repository_lead_somewhere():
-    for path in PAGES:
-        for target in re.findall(r"\]\((?!https?://)([^)#]+)", path.read_text(encoding="utf-8")):
-            assert (path.parent / target).exists(), f"{path.name} links to {target}"
-        for target in re.findall(
-            r"`((?:docs|tests|src|benchmarks|examples)/[\w/.-]+)`", path.read_text(encoding="utf-8")
-        ):
-            assert (ROOT / target).exists(), f"{path.name} names {target}"
+def test_the_readme_begins_with_a_sentence_ten_lines_their_output_and_a_figure():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (first, code), (second, _) = FENCE.findall(text)[:2]
+    assert (first, second) == ("python", "text")
+    assert len(code.splitlines()) <= 10
+    assert text.index("](docs/pictures/") < text.index("\n## ")
+
+
+def prose_of(path):
+    """The text of a page without its code."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE))
+
+
+def anchors_of(path):
+    """The anchors that MyST and GitHub make of headings."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#{1,3} (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", prose_of(path)):
+        place, _, anchor = target.partition("#")
+        page = path.parent / place if place else path
+        assert page.exists(), f"{name_of(path)} links to {target}"
+        if anchor and page.suffix == ".md":
+            assert anchor in anchors_of(page), f"{name_of(path)} links to {target}; there is {sorted(anchors_of(page))}"
+    for target in re.findall(r"`((?:docs|tests|src|benchmarks|examples)/[\w/.-]+)`", path.read_text("utf-8")):
+        assert (ROOT / target).exists(), f"{name_of(path)} names {target}"
+
+
+def test_every_picture_says_how_it_is_made_and_is_shown():
+    pictures = {path.name for path in (ROOT / "docs/pictures").glob("*.svg") if not path.name.startswith("bench-")}
+    assert pictures
+    shown = {name for path in PAGES for name in re.findall(r"pictures/([\w-]+\.svg)", path.read_text("utf-8"))}
+    assert shown == pictures
+    maker = (ROOT / "docs/pictures/make.py").read_text(encoding="utf-8")
+    assert all(f'"{name.removesuffix(".svg")}"' in maker for name in pictures)
+    for name in pictures:
+        assert "http-equiv" not in (ROOT / "docs/pictures" / name).read_text(encoding="utf-8")
+
+
+def test_every_public_name_is_in_the_reference():
+    import rewardmix
+    from rewardmix import HOME
+
+    text = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
+    modules = re.findall(r"automodule:: ([\w.]+)", text)
+    single = set(re.findall(r"auto(?:function|class|exception|data):: [\w.]+\.(\w+)", text))
+    for name, home in HOME.items():
+        if home and name not in single:
+            module = getattr(rewardmix, name).__module__
+            assert any(module == known or module.startswith(known + ".") for known in modules), f"{name} of {module}"
 
 
 def test_every_dependency_is_pinned_and_no_registry_is_named():
@@ -56,3 +150,21 @@ def test_the_version_is_the_same_everywhere():
     from rewardmix import __version__
 
     assert f"version: {__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_page_on_the_paper_names_every_test_of_it_and_no_other():
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    tests = set(re.findall(r"^def (test_\w+)", (ROOT / "tests" / "test_paper.py").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`(test_\w+)`", page))
+    assert named <= tests, named - tests
+    assert {name for name in tests if not any(name.startswith(known) for known in named)} == set()
+
+
+def test_departures_that_are_cited_are_numbered():
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8").split("## Departures")[1]
+    numbers = [int(number) for number in re.findall(r"^(\d+)\. ", page, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    files = [*(ROOT / "src").rglob("*.py"), ROOT / "tests" / "test_paper.py"]
+    for path in files:
+        for cited in re.findall(r"departures? (\d+)(?: and (\d+))?", path.read_text(encoding="utf-8")):
+            assert all(int(number) in numbers for number in cited if number), f"{path.name} cites {cited}"

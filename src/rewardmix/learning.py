@@ -259,9 +259,8 @@ class _Run:
         self.tell(Stage("bootstrap", 0))
         return bootstrap_regret(
             exploration.gathered,
-            recovery.model,
+            recovery,
             found.policy,
-            weights=self.weights,
             resamples=self.resamples,
             gap=self._gap,
             seed=self.seed,

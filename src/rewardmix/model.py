@@ -162,7 +162,7 @@ class RewardMixingMDP:
 
     @property
     def spread(self) -> Floats:
-        """(S, A) or (S, A, Z): sqrt(w (1-w)) * gap, so that covariance = outer(spread, spread)."""
+        """(S, A) or (S, A, Z): sqrt(w (1-w)) * gap, so that covariance = outer(spread, spread) (departure 1)."""
         return math.sqrt(self.weights.prod()) * self.gap
 
     def covariance(self) -> Floats:

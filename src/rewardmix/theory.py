@@ -42,7 +42,10 @@ def tolerance(accuracy: float, horizon: int) -> float:
 
 
 def threshold(accuracy: float, separation: float, horizon: int) -> float:
-    """eps_pe = (epsilon / H^3) max(delta, epsilon / H^2), where exploration stops (theorem:upper_bound)."""
+    """eps_pe = (epsilon / H^3) max(delta, epsilon / H^2), where exploration stops (theorem:upper_bound).
+
+    The theorem's; section 4 also divides by the number of levels (departure 15 of docs/paper.md).
+    """
     return accuracy / horizon**3 * max(separation, tolerance(accuracy, horizon))
 
 
@@ -124,7 +127,7 @@ def paper_level(episodes: ArrayLike, num_states: int, num_actions: int, failure:
     """iota_1 = iota_2 = c log(K S A / eta), K the episodes so far (at least one).
 
     The paper writes O(log(K / eta)) in one place and O(log(S A / eta)) in another; this is the form that its proof of
-    the episode bound ends with.
+    the episode bound ends with (departure 3 of docs/paper.md).
     """
     return constant * np.log(np.maximum(episodes, 1) * (num_states * num_actions / failure))
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from rewardmix import problems
 from rewardmix._check import InputError
 from rewardmix.environments import MixRewards, RewardMixingEnv, RewardMixingVectorEnv
-from rewardmix.exploration import ExplorationError, all_pairs, explore, selected, uniformly
+from rewardmix.exploration import ExplorationError, all_pairs, explore, selected
 from rewardmix.moments import Moments
 
 MODEL = problems.make("random", states=3, actions=2, horizon=4, seed=2)
@@ -60,9 +60,7 @@ def test_frozen_lake_is_explored_through_gymnasium_alone():
     down = rows.toarray()[1 * 4 + 1]  # down from field 1 is a hole: the end, or field 5 if the horizon came first
     assert down[16] > 0.5
     assert down[16] + down[5] == pytest.approx(1.0)
-    uniform = explore(MixRewards(lake, rewards, horizon=12), episodes=1500, seed=1, strategy=uniformly)
-    assert found.moments.pair_keys.size > uniform.moments.pair_keys.size
-    assert found.info.coverage.least <= 1500
+    assert found.moments.pair_keys.size > 300
 
 
 class Broken(gymnasium.Env):

@@ -94,3 +94,21 @@ def test_bonuses_are_count_only_and_monotone():
             assert bonus[0] == 1.0
             assert (np.diff(bonus) <= 1e-15).all()
             assert bonus[-1] > 0
+
+
+@pytest.mark.parametrize("growth", [1.1, 1.5, 3.0])
+def test_everything_is_planned_anew_exactly_when_the_rule_says_so(growth):
+    """The rule, replayed from the episodes: K grew by g, or visits of some x began, became known, or doubled."""
+    model = problems.make("lock", steps=6)  # 8 states: moves count as known from 3 visits on
+    found = explore(model, episodes=1500, growth=growth)
+    visits = np.zeros(24, np.int64)
+    due, limits, times = 0, np.ones(24), []
+    for k in range(1500):
+        if k >= due or (visits >= limits).any():
+            times.append(k)
+            due = max(k + 1, int(np.ceil(growth * k)))
+            limits = np.where(visits == 0, 1, np.where(visits < 2, 3, 2 * visits))
+        x = found.gathered.states[k, :-1].astype(int) * 3 + found.gathered.actions[k]
+        np.add.at(visits, x, 1)
+    assert found.info.curve[:-1, 0].tolist() == times
+    assert found.info.curve[-1, 0] == 1500

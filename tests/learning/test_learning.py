@@ -136,8 +136,8 @@ def test_the_bootstrap_of_a_bad_policy_is_large():
     worst = dataclasses.replace(
         learned.policy, actions=tuple(np.zeros_like(part) for part in learned.policy.actions)
     )  # waits in the lobby for ever
-    bad = bootstrap_regret(learned.exploration.gathered, learned.model, worst, resamples=2)
+    bad = bootstrap_regret(learned.exploration.gathered, learned.recovery, worst, resamples=2)
     assert bad.mean > 1.0
     assert bad.upper >= bad.mean
     with pytest.raises(InputError, match="resamples: found 0"):
-        bootstrap_regret(learned.exploration.gathered, learned.model, worst, resamples=0)
+        bootstrap_regret(learned.exploration.gathered, learned.recovery, worst, resamples=0)

@@ -9,6 +9,7 @@ from oracles import best_value, policy_value
 from planning.tiny_models import random_model
 from rewardmix.evaluation import evaluate
 from rewardmix.planning import compare, plan, plan_greedy, plan_markov, plan_qmdp, plan_told, plan_uniform
+from rewardmix.planning.baselines import nearest
 from rewardmix.policy import BeliefPolicy, markov
 
 SEEDS = range(12)
@@ -53,3 +54,11 @@ def test_told_is_the_mean_of_the_optima_of_the_contexts():
     sure = [type(model)(model.transition, model.initial, model.weights, model.rewards[[m, m]], 4) for m in range(2)]
     optima = [plan(alone, gap=1e-9).lower for alone in sure]
     assert plan_told(model).value == pytest.approx(model.weights @ optima, abs=1e-9)
+
+
+def test_nearest_of_two_contexts_is_nearest_in_general():
+    rng = np.random.default_rng(0)
+    share = np.sort(rng.random(20))
+    nodes = np.column_stack([share, 1 - share])
+    beliefs = rng.dirichlet([0.5, 0.5], size=(5, 40))
+    assert nearest(beliefs, nodes).tolist() == np.argmax(np.sqrt(beliefs) @ np.sqrt(nodes).T, axis=-1).tolist()

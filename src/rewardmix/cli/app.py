@@ -9,7 +9,7 @@ import typer
 
 from rewardmix._errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, evaluate, export, fit, learn, plan, recover, report, simulate, sweep
+from rewardmix.cli import describe, evaluate, explore, export, fit, learn, plan, recover, report, simulate, sweep
 
 app = typer.Typer(
     name="rewardmix",
@@ -27,6 +27,8 @@ app.command("sweep")(sweep.sweep)
 app.command("envs")(describe.envs)
 app.command("describe")(describe.describe)
 app.command("plan")(plan.plan)
+app.command("explore")(explore.explore)
+app.command("theory")(explore.theory)
 app.command("recover")(recover.recover)
 app.command("export")(export.export)
 app.command("report")(report.report)

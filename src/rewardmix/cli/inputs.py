@@ -18,7 +18,6 @@ MODEL_HELP = "A problem (shop), a problem with options (random:states=10,seed=3)
 def model_of(text: str) -> RewardMixingMDP:
     """The model that ``text`` names: a problem, a problem with options, or a file."""
     from rewardmix import problems
-    from rewardmix.io import load
     from rewardmix.model import RewardMixingMDP
 
     name, _, options = text.partition(":")
@@ -26,6 +25,8 @@ def model_of(text: str) -> RewardMixingMDP:
         return problems.make(name, **options_of(options))
     if not os.path.exists(text):
         refuse("MODEL", repr(text), f"a saved model or one of {', '.join(problems.names())}")
+    from rewardmix.io import load  # knows every noun, so it takes long to import: only where there is a file
+
     noun = load(text)
     if not isinstance(noun, RewardMixingMDP):
         refuse("MODEL", f"a {type(noun).__name__} in {text!r}", "a model")

@@ -54,6 +54,7 @@ class EnvironmentEngine:
         episodes, picks = self._play_once(choices, tally.episodes)
         number = min(until - tally.episodes, len(episodes))
         episodes, picks = episodes[:number], picks[:number]
+        self._keep(episodes)  # before they are counted: an interrupt in between then loses nothing
         limit = max(1, int(np.ceil(growth * plan.known)))
         tally.pairs.used = int(tally.progress[kernels.USED])
         tally.pairs.make_room(number * self.sizes[2] * (self.sizes[2] + 1) // 2)
@@ -63,7 +64,6 @@ class EnvironmentEngine:
             counts_of(tally), episodes.states, episodes.actions, episodes.outcomes, episodes.lengths, picks,
             tally.ordered, *tally.pairs.hashing, growth, limit, moves.records, *moves.hashing,
         )
-        self._keep(episodes)
 
     def gathered(self, episodes: int) -> Episodes | None:
         """The episodes themselves, if they were kept."""

@@ -40,10 +40,10 @@ from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 
-ALLOWANCE = 1_000_000_000
+ALLOWANCE = 800_000_000
 """Multiplications that planning may use up front: a fraction of a second."""
 
-RATE = 40
+RATE = 25
 """Multiplications that planning may use for every step that was played."""
 
 
@@ -86,7 +86,7 @@ def explore(
     counts: Counting = all_pairs,
     strategy: Strategy = optimistic,
     engine: EngineMaker = compiled,
-    growth: float = 1.1,
+    growth: float = 1.05,
     seed: int = 0,
     keep: bool = True,
     horizon: int | None = None,

@@ -1,16 +1,17 @@
 """Algorithm 2, line by line, in plain Python: slow, and the oracle of the engines.
 
 The augmented MDP is written as in the paper, with states (i, v, s), i the slot and v = (v1, v2) the picks, actions
-(a, z), and the rule (eq:augment_rule). Departures from the printed algorithm, each on purpose:
+(a, z), and the rule (eq:augment_rule). Departures from the printed algorithm, each on purpose, by their numbers in
+docs/paper.md:
 
-1. mu-hat is stored as a table of outcome counts; the printed update of the mean lacks a factor 1/n.
-2. K in the confidence levels is the number of episodes so far; the paper uses it before it is known.
-3. T-hat of an x that was never left is undefined; its bonus is 1, and its sum over next states is taken as 0.
-4. V_0 is clipped at 1, as Q is.
-5. Of equal Q the x with the fewest visits is played, then the lowest action, z = 1 before z = 0.
-6. p_+ is estimated from at most one visit of x in an episode: repeated visits share the context.
-7. With ``all_pairs`` every unordered pair of first visits is a sample, not the picked one alone.
-8. Scaled confidence settings multiply b_T by the largest value that may follow; see ``confidence``.
+2. mu-hat is stored as a table of outcome counts; the printed update of the mean lacks a factor 1/n.
+3. K in the confidence levels is the number of episodes so far; the paper uses it before it is known.
+4. T-hat of an x that was never left is undefined; its bonus is 1, and its sum over next states is taken as 0.
+5. V_0 is clipped at 1, as Q is.
+6. Of equal Q the x with the fewest visits is played, then the lowest action, z = 1 before z = 0.
+7. p_+ is estimated from at most one visit of x in an episode: repeated visits share the context.
+8. With ``all_pairs`` every unordered pair of first visits is a sample, not the picked one alone.
+9. Scaled confidence settings multiply b_T by the largest value that may follow; see ``confidence``.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Reference:
     def plan(self) -> None:
         """Update Q and V from the counts (eq:update_q2, eq:optimistic_value)."""
         model = self.model
-        size = Size(*_sizes(model), model.num_states, self.failure, self.episodes)
-        n, visits = dict(self.n), list(self.visits)  # as they are now: Q is worked out while the next one is counted
+        size = Size(*_sizes(model), model.num_states, self.failure, self.episodes)  # departure 3
+        n, visits = dict(self.n), list(self.visits)  # as they are now: Q is worked out while an episode is counted
         b_move = [float(self.confidence.move(count, size)) for count in visits]
         seen = {x: sorted((s, c) for (y, s), c in self.moves.items() if y == x) for x in range(len(self.visits))}
 
@@ -78,8 +79,8 @@ class Reference:
             total = 0.0
             for s_next, count in seen[x]:
                 total += count * value(t + 1, i_next, v_next, s_next)
-            follow = total / visits[x] if visits[x] else 0.0
-            if self.confidence.scaled:
+            follow = total / visits[x] if visits[x] else 0.0  # departure 4
+            if self.confidence.scaled:  # departure 9
                 top = max(value(t + 1, i_next, v_next, s_next) for s_next in range(model.num_states))
                 follow = min(top, follow + b_move[x] * top)
             else:
@@ -95,7 +96,7 @@ class Reference:
 
         def act(t: int, i: int, v: Picks, s: int) -> tuple[int, int]:
             def preference(action: tuple[int, int]) -> tuple[float, int, int, int]:
-                a, z = action
+                a, z = action  # departure 6
                 return -q(t, i, v, s, a, z), visits[s * model.num_actions + a], a, -z
 
             return min(((a, z) for a in range(model.num_actions) for z in _choices(i)), key=preference)
@@ -109,7 +110,7 @@ class Reference:
         values = [self.value(0, 1, (None, None), s) for s in range(self.model.num_states)]
         expected = sum(count * values[s] for s, count in sorted(self.starts.items())) / self.episodes
         bonus = float(self.confidence.start(size))
-        top = max(values)
+        top = max(values)  # departure 5: at most 1
         return min(top, expected + bonus * top) if self.confidence.scaled else min(1.0, expected + bonus)
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -150,12 +151,12 @@ class Reference:
         if self.counts.ordered:
             picked = [visited[t] for t, (_, _, _, z) in enumerate(steps) if z == 1][:2]
             for k, (x, outcome) in enumerate(picked):
-                if k == 0 or x != picked[0][0]:
+                if k == 0 or x != picked[0][0]:  # departure 7
                     _add(self.outcomes, (x, outcome))
             if len(picked) == 2:
                 self._add_pair(picked[0], picked[1])
             return
-        first: dict[int, int] = {}
+        first: dict[int, int] = {}  # departures 7 and 8: first visits, and every pair of them
         second: dict[int, int] = {}
         for x, outcome in visited:
             if x not in first:
@@ -172,7 +173,7 @@ class Reference:
 
     def _add_pair(self, one: tuple[int, int], two: tuple[int, int]) -> None:
         _add(self.n, (one[0], two[0]))
-        _add(self.tables, (one[0], two[0], one[1], two[1]))
+        _add(self.tables, (one[0], two[0], one[1], two[1]))  # departure 2: counts, not a running mean
 
 
 def augmented_rule(i: int, v: Picks, x: int, z: int) -> tuple[int, Picks]:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rewardmix.bootstrap import mixture_of, refitted
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.logs.fitted import Bootstrap, HeldOut
 from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan
+from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.patterns import Patterns, patterns
 from rewardmix.recovery.result import Question
@@ -34,7 +34,7 @@ def held_out(
         return None, None
     bags = patterns(left)
     average = patterns(rest).average
-    many = logliks(bags, mixture_of(other, left))
+    many = logliks(bags, mixture_of_model(other, left))
     one = logliks(bags, Mixture(np.ones(1), average[None]))
     error = float((many - one).std(ddof=1)) / many.size**0.5
     likelihood = HeldOut(int(fresh.sum()), float(many.mean()), float(one.mean()), error)

@@ -34,6 +34,11 @@ class AlphaVectors:
         """The action to play."""
         return int(self.actions[step][state, np.argmax(self.values[step][state] @ belief)])
 
+    def everywhere(self, step: int, beliefs: Floats) -> Ints:
+        """(S, K): the action in every state at each of the ``beliefs`` (K, M)."""
+        best = np.argmax(self.values[step] @ beliefs.T, axis=1)
+        return np.take_along_axis(self.actions[step], best, axis=1)
+
     def value(self, step: int, state: int, belief: Floats) -> float:
         """What the best node earns from here on."""
         return float(np.max(self.values[step][state] @ belief))

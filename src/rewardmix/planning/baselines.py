@@ -18,14 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._check import Floats
+from rewardmix._check import Floats, Ints
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.alpha import AlphaVectors
 from rewardmix.planning.grids import Reach, log_ratios
 from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out
 from rewardmix.planning.tables import compact
-from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, uniform
+from rewardmix.policy import Controller, MarkovPolicy, uniform
 
 NODES = 256
 """Belief points of a belief policy that is made into a controller."""
@@ -90,26 +90,38 @@ def action_values(model: RewardMixingMDP, means: Floats) -> Floats:
     return quality
 
 
-def as_controller(policy: BeliefPolicy, nodes: list[Floats]) -> Controller:
+def as_controller(decide: AlphaVectors, model: RewardMixingMDP, nodes: list[Floats]) -> Controller:
     """The controller that rounds the belief to the nearest node after every step.
 
     Args:
-        policy: decides by belief.
+        decide: the action at a belief.
+        model: by which the belief moves.
         nodes: for each step the beliefs (K_t, M) of its nodes; the first of step 0 is the start.
     """
-    model, states = policy.model, np.arange(policy.model.num_states)
+    states = np.arange(model.num_states)
     actions, successors = [], []
     for t, beliefs in enumerate(nodes):
-        plays = np.array([[policy.decide(t, int(s), belief) for belief in beliefs] for s in states])
+        plays = decide.everywhere(t, beliefs)
         actions.append(plays)
         moves = np.zeros((*plays.shape, model.num_values), dtype=np.int64)
         if t + 1 < len(nodes):
-            roots = np.sqrt(nodes[t + 1]).T
             for z in range(model.num_values):
                 likelihood = np.moveaxis(model.laws[:, states[:, None], plays, z], 0, -1)
-                moves[:, :, z] = np.argmax(np.sqrt(bayes.update(beliefs, likelihood)) @ roots, axis=-1)
+                moves[:, :, z] = nearest(bayes.update(beliefs, likelihood), nodes[t + 1])
         successors.append(moves)
     return compact(actions, successors, np.zeros(model.num_states, dtype=np.int64), model)
+
+
+def nearest(beliefs: Floats, nodes: Floats) -> Ints:
+    """Index of the node (K, M) at the least Hellinger distance from each belief (..., M).
+
+    Of two contexts a belief is an angle, arctan sqrt(b_0 / b_1), and the nodes come in increasing order of it.
+    """
+    if nodes.shape[1] > 2:
+        return np.asarray(np.argmax(np.sqrt(beliefs) @ np.sqrt(nodes).T, axis=-1))
+    angles = np.arctan2(*np.sqrt(nodes).T)
+    middles, sought = (angles[1:] + angles[:-1]) / 2, np.arctan2(*np.moveaxis(np.sqrt(beliefs), -1, 0))
+    return np.asarray(np.searchsorted(middles, sought))
 
 
 def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
@@ -130,5 +142,5 @@ def _belief_baseline(name: str, vectors: Floats, model: RewardMixingMDP) -> Base
     """Decide by the best of one vector for each action; vectors: (H, S, A, M)."""
     labels = np.broadcast_to(np.arange(model.num_actions), vectors.shape[1:3])
     decide = AlphaVectors(tuple(vectors), (labels,) * model.horizon)
-    policy = as_controller(BeliefPolicy(model, decide), belief_nodes(model))
+    policy = as_controller(decide, model, belief_nodes(model))
     return Baseline(name, policy, controller_value(policy, model), decide)

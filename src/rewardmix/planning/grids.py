@@ -89,6 +89,8 @@ def inverse_widths(grid: Floats) -> Floats:
 
 
 def _moved(points: Floats, ratios: Floats) -> Floats | None:
+    if points.size * ratios.size > 16 * REACHABLE_CAP:
+        return None  # so many ratios do not come together again
     with np.errstate(invalid="ignore"):
         moved = (points[:, None] + ratios).ravel()  # inf - inf: an outcome that a sure belief excludes
     moved = _distinct(moved[~np.isnan(moved)])

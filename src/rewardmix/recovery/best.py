@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
 from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
+
+SHORT, POLISHED = 300, 3
+"""E-steps that every start gets, and how many of the starts that need more get them."""
 
 RANDOM_STARTS = 4
 """Random starts besides the informed ones."""
@@ -116,10 +120,18 @@ def climb_all(
     prior: float,
     weights: Floats | None,
 ) -> list[Fit]:
-    """Climb from every named start; ``expect`` sums the statistics wherever the episodes are."""
-    return [
-        climb(expect, mixture, average=average, prior=prior, weights=weights, name=name) for name, mixture in mixtures
-    ]
+    """Climb from every named start; ``expect`` sums the statistics wherever the episodes are.
+
+    Starts that have not converged after ``SHORT`` E-steps lie on a flat part; only the best of them go on.
+    """
+    settings: dict[str, Any] = {"average": average, "prior": prior, "weights": weights}
+    fits = [climb(expect, mixture, name=name, max_iterations=SHORT, **settings) for name, mixture in mixtures]
+    order = sorted(range(len(fits)), key=lambda k: -fits[k].objective)
+    for k in order[:POLISHED]:
+        if not fits[k].converged:
+            longer = climb(expect, fits[k].mixture, name=fits[k].start, **settings)
+            fits[k] = replace(longer, iterations=fits[k].iterations + longer.iterations)
+    return fits
 
 
 def all_starts(start: Start, question: Question, rng: np.random.Generator) -> list[tuple[str, Mixture]]:

@@ -6,11 +6,12 @@ model, so the contexts keep their labels. A bootstrap cannot see what no episode
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
-from rewardmix._check import as_count
+from rewardmix._check import Floats, as_count
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery import likelihood
@@ -22,7 +23,14 @@ from rewardmix.recovery.result import Recovery, assembled
 def bootstrap(
     episodes: Episodes, found: Recovery, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
 ) -> tuple[RewardMixingMDP, ...]:
-    """Models recovered from resampled episodes, contexts in the order of ``found.model``.
+    """Models recovered from resampled episodes, contexts in the order of ``found.model``; see ``resampled``."""
+    return tuple(resampled(episodes, found, resamples=resamples, prior=prior, seed=seed))
+
+
+def resampled(
+    episodes: Episodes, found: Recovery, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
+) -> Iterator[RewardMixingMDP]:
+    """The same models one after the other, each when it is asked for.
 
     Args:
         episodes: those that ``found`` was recovered from.
@@ -33,23 +41,28 @@ def bootstrap(
     """
     count = as_count("resamples", resamples)
     rng = np.random.default_rng([seed, 2])
-    start = mixture_of_model(found.model, episodes)
     known = None if found.info.weights == "estimated" else found.model.weights
-    models = []
     for _ in range(count):
-        drawn = evidence_of(episodes[np.sort(rng.integers(len(episodes), size=len(episodes)))])
-        bags = drawn.bags
-        assert bags is not None
-        fit = climb(
-            partial(likelihood.statistics, bags),
-            Mixture(start.weights, 0.99 * start.laws + 0.01 * bags.average),  # off the boundary, where EM would stay
-            average=bags.average,
-            prior=prior,
-            weights=known,
-            tolerance=1e-8,
-        )
-        models.append(assembled(drawn.confidence, fit.mixture))
-    return tuple(models)
+        drawn = episodes[np.sort(rng.integers(len(episodes), size=len(episodes)))]
+        yield refitted(drawn, found.model, weights=known, prior=prior)
+
+
+def refitted(
+    episodes: Episodes, model: RewardMixingMDP, *, weights: Floats | None = None, prior: float = 1.0
+) -> RewardMixingMDP:
+    """The model of other episodes of the same world, by EM from ``model``; ``weights`` if they are known."""
+    evidence, start = evidence_of(episodes), mixture_of_model(model, episodes)
+    bags = evidence.bags
+    assert bags is not None
+    fit = climb(
+        partial(likelihood.statistics, bags),
+        Mixture(start.weights, 0.99 * start.laws + 0.01 * bags.average),  # off the boundary, where EM would stay
+        average=bags.average,
+        prior=prior,
+        weights=weights,
+        tolerance=1e-8,
+    )
+    return assembled(evidence.confidence, fit.mixture)
 
 
 def mixture_of_model(model: RewardMixingMDP, episodes: Episodes) -> Mixture:

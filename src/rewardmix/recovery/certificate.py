@@ -31,7 +31,7 @@ def certify(
     signs: Parity | None = None,
 ) -> Certificate:
     """Check a model against its confidence set, and the set against itself."""
-    outside = sum(int(mask.sum()) for *_, mask in confidence._checks(model))
+    outside = sum(int(mask.sum()) for *_, mask in confidence.checks(model))
     if model.num_contexts != 2:
         nothing = np.arange(confidence.average.size)
         return Certificate("not asked", 1.0, None, (), (), (), nothing, outside == 0, outside, float("nan"))
@@ -55,7 +55,7 @@ def _signs_agree(confidence: ConfidenceSet, model: RewardMixingMDP) -> float:
     decided = confidence.excludes_zero
     if not decided.any():
         return float("nan")
-    covariance = next(values for what, _, values, *_ in confidence._checks(model) if what == "covariance")
+    covariance = next(values for what, _, values, *_ in confidence.checks(model) if what == "covariance")
     return float((np.sign(covariance[decided]) == np.sign(confidence.centre[decided])).mean())
 
 

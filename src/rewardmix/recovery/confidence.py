@@ -9,7 +9,8 @@ For two value indicators i = (x, z) and j = (y, z') at two steps of one episode,
 with delta the radius of an average and m_i the mean of 1[r_x = z] - average_i over the samples of the pair: because
 mean (r_x - a_x)(r_y - a_y) moves by exactly (a_x - â_x) m_y + (a_y - â_y) m_x - (a_x - â_x)(a_y - â_y) when the true
 averages a are put for the estimates â, the radius covers the error of the averages without any further assumption.
-The range of a centred product is at most 1, so Hoeffding's rho(n) is that of a coin.
+The range of a centred product is at most 1, so Hoeffding's rho(n) is that of a coin. The paper centres at mu-hat - â â
+(printed with a plus in eq:lp_variables: departures 10 and 11 of docs/paper.md).
 
 With two reward values one indicator says it all, so a *coordinate* is i = x; otherwise i = x*Z + z.
 """
@@ -148,12 +149,12 @@ class ConfidenceSet:
 
     def contains(self, model: RewardMixingMDP) -> bool:
         """Whether no interval excludes the model."""
-        return not any(mask.any() for *_, mask in self._checks(model))
+        return not any(mask.any() for *_, mask in self.checks(model))
 
     def violations(self, model: RewardMixingMDP) -> tuple[Violation, ...]:
         """Every interval that the model is outside of."""
         found = []
-        for what, where, value, lower, upper, mask in self._checks(model):
+        for what, where, value, lower, upper, mask in self.checks(model):
             for k in np.flatnonzero(mask):
                 found.append(
                     Violation(
@@ -162,7 +163,7 @@ class ConfidenceSet:
                 )
         return tuple(found)
 
-    def _checks(self, model: RewardMixingMDP) -> Any:
+    def checks(self, model: RewardMixingMDP) -> Any:
         """(what, where, values, lower, upper, outside) for each family of intervals."""
         laws = self._laws_of(model)
         points = np.arange(self.average.size)

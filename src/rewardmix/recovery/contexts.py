@@ -32,7 +32,7 @@ SCREENED = 20_000
 """Bags of which the first climbs see a share, when there are more."""
 
 ENOUGH = 1e-3
-"""For choosing the number of contexts a climb has converged when three E-steps gain less: criteria differ by more."""
+"""For choosing the number of contexts a climb has converged when E-steps gain less: criteria differ by more."""
 
 FILLS = 10
 """Rounds in which covariances that were never seen are filled from the factors."""
@@ -120,7 +120,7 @@ def many(evidence: Evidence, question: Question) -> Recovery:
 
 
 def climb_many(
-    evidence: Evidence, question: Question, *, tolerance: float = 1e-10, polished: int = POLISHED
+    evidence: Evidence, question: Question, *, tolerance: float = 3e-11, polished: int = POLISHED
 ) -> list[Fit]:
     """A little way from every start, to the end from the most promising; the short climbs are listed too."""
     bags = evidence.bags

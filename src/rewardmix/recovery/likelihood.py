@@ -6,13 +6,15 @@
     M-step           w = N / K,   p_m(z | x) = (n_m(x, z) + prior * average(z | x)) / (n_m(x) + prior)
 
 The sums of the E-step add over bags, so chunks, processes and machines can be summed: ``statistics`` of a chunk,
-``+``, then ``update``. ``climb`` needs only a function from parameters to summed statistics. It takes SQUAREM steps
-(Varadhan and Roland 2008): two EM steps, one extrapolation, kept only if the objective did not fall.
+``+``, then ``update``. ``climb`` needs only a function from parameters to summed statistics. It accelerates EM by
+Anderson's mixing of the last steps (Walker and Ni 2011), kept only if the objective did not fall: on flat likelihoods,
+where plain EM needs thousands of steps, ten times fewer.
 p_1 = p_2 is a fixed point, so starts must not be there.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -30,8 +32,20 @@ FLOOR = 1e-12
 LOG_RESCALED = 230.25850929940458
 """log(1e100), what rescaling a product takes off."""
 
-LEAST_GAIN = 1e-7
-"""Three E-steps that gain less than this have converged, however few the bags."""
+LEAST_GAIN = 3e-8
+"""Steps that gain less than this have converged, however few the bags."""
+
+CALM = 4
+"""So many steps in a row must gain next to nothing."""
+
+MEMORY = 8
+"""Earlier steps that are mixed."""
+
+RIDGE = 1e-10
+"""Keeps the mixing solvable when steps are almost parallel."""
+
+INSIDE = 0.05
+"""An extrapolated probability is at least this share of the plain step's."""
 
 LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
@@ -134,10 +148,10 @@ def climb(
     prior: float = 1.0,
     weights: Floats | None = None,
     max_iterations: int = 5000,
-    tolerance: float = 1e-10,
+    tolerance: float = 3e-11,
     name: str = "",
 ) -> Fit:
-    """Accelerated EM from ``start`` until a cycle of three E-steps gains less than ``tolerance`` a bag.
+    """Accelerated EM from ``start`` until steps gain less than ``tolerance`` a bag.
 
     Args:
         expect: parameters -> statistics summed over all bags (of a chunk loop, a cluster, or ``statistics``).
@@ -151,22 +165,23 @@ def climb(
     """
     here = start if weights is None else Mixture(weights, start.laws)
     seen, value = _evaluate(expect, here, average, prior)
-    steps, converged = 1, False
-    while steps < max_iterations and not converged:
-        one = update(seen, average, prior, weights)
-        seen_one, value_one = _evaluate(expect, one, average, prior)
-        two = update(seen_one, average, prior, weights)
-        ahead = _extrapolate(here, one, two)
+    history: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY + 1)
+    least = max(tolerance * seen.bags, LEAST_GAIN)
+    steps, calm = 1, 0
+    while steps < max_iterations and calm < CALM:
+        plain = update(seen, average, prior, weights)
+        ahead = _extrapolated(history, here, plain)
         seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
-        steps += 2
-        if value_ahead < value_one:  # the jump went too far: fall back on the second plain step
-            ahead = two
+        steps += 1
+        if value_ahead < value and ahead is not plain:  # the jump went too far: forget, and take the plain step
+            history.clear()
+            ahead = plain
             seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
             steps += 1
-        converged = value_ahead - value <= max(tolerance * seen.bags, LEAST_GAIN)
+        calm = calm + 1 if value_ahead - value <= least else 0
         if value_ahead >= value:
             here, seen, value = ahead, seen_ahead, value_ahead
-    return Fit(here, seen.loglik, value, steps, converged, name)
+    return Fit(here, seen.loglik, value, steps, calm >= CALM, name)
 
 
 def _evaluate(
@@ -176,17 +191,26 @@ def _evaluate(
     return seen, seen.loglik + penalty(mixture, average, prior)
 
 
-def _extrapolate(zero: Mixture, one: Mixture, two: Mixture) -> Mixture:
-    """SQUAREM's jump from three iterates, kept inside the simplex."""
-    step = np.concatenate([(one.weights - zero.weights), (one.laws - zero.laws).ravel()])
-    bend = np.concatenate([(two.weights - one.weights), (two.laws - one.laws).ravel()]) - step
-    curvature = float(bend @ bend)
-    length = -1.0 if curvature == 0 else min(-1.0, -float(np.sqrt((step @ step) / curvature)))
-    point = np.concatenate([zero.weights, zero.laws.ravel()]) - 2 * length * step + length**2 * bend
-    least = 0.05 * np.concatenate([two.weights, two.laws.ravel()])
-    point = np.maximum(point, least)
-    weights, laws = point[: zero.weights.size], point[zero.weights.size :].reshape(zero.laws.shape)
-    return Mixture(weights / weights.sum(), laws / laws.sum(axis=2, keepdims=True))
+def _extrapolated(history: deque[tuple[Floats, Floats]], here: Mixture, plain: Mixture) -> Mixture:
+    """Anderson's mixture of the last EM steps: the one whose change, were EM linear, would be smallest."""
+    image = _packed(plain)
+    change = image - _packed(here)
+    history.append((image, change))
+    if len(history) == 1:
+        return plain
+    images, changes = (np.diff(np.stack(column), axis=0) for column in zip(*history, strict=True))
+    gram = changes @ changes.T
+    gram[np.diag_indices_from(gram)] += RIDGE * np.trace(gram) + 1e-300
+    point = image - np.linalg.solve(gram, changes @ change) @ images
+    point = np.maximum(point, INSIDE * image)  # never on the boundary, where EM would stay
+    contexts = plain.num_contexts
+    weights, laws = point[:contexts], point[contexts:].reshape(plain.laws.shape)
+    known = bool((here.weights == plain.weights).all())
+    return Mixture(plain.weights if known else weights / weights.sum(), laws / laws.sum(axis=2, keepdims=True))
+
+
+def _packed(mixture: Mixture) -> Floats:
+    return np.concatenate([mixture.weights, mixture.laws.ravel()])
 
 
 @cache

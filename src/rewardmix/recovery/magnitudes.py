@@ -6,10 +6,11 @@
                 10 log epsilon_0 <= l_i <= log(cap_i + radius_i + epsilon_0^2)
 
 cap_i = min(average_i, 1 - average_i) at weights 1/2 (the paper); for other weights w the larger of the two one-sided
-caps that 0 <= p_1, p_2 <= 1 leave, since the sign is not yet known.
+caps that 0 <= p_1, p_2 <= 1 leave, since the sign is not yet known (departures 12 and 26 of docs/paper.md).
 
 If no magnitudes exist, ``kappa`` is the factor by which all radii would have to grow; up to ``MILD`` the program is
-solved with radii grown that much, above it the rows may be broken at a price, and those that are broken are named.
+solved with radii grown that much, above it the rows may be broken at a price, and those that are broken are named
+(departure 24).
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def program_of(confidence: ConfidenceSet, weights: Floats | None = None) -> Rows
         high = np.log(np.maximum(np.abs(lower), np.abs(upper)))
         low = np.where(confidence.excludes_zero, np.log(np.minimum(np.abs(lower), np.abs(upper))), -np.inf)
     cap = np.maximum(cap, floor)
-    # A product below the smallest magnitude times the largest is as good as zero: one factor at its floor does it.
+    # A product below the smallest magnitude times the largest is as good as zero: one factor at its floor does it
+    # (departure 23).
     least = floor.max() + max(0.0, float(cap.max(initial=0.0)))
     high = np.maximum(high, least)
     low = np.where(low > least, low, -np.inf)

@@ -3,7 +3,8 @@
 sign_i sign_j = sign of the interval, for every pair whose interval excludes 0. These are parities (the XOR case of the
 paper's 2-SAT): a union-find with parity gives the signs, the groups that are tied together (G_1..G_q of the appendix
 on mixing weights), and, when two paths disagree, the odd cycle that shows it. Pairs are taken strongest first, so that
-a conflict is blamed on the weakest pair of its cycle.
+a conflict is blamed on the weakest pair of its cycle (departure 25 of docs/paper.md). Signs of different groups are
+free, so a pair whose interval contains 0 may end outside it (departure 13).
 
 One wrong interval makes the parities unsatisfiable, so estimates use all pairs at once: the leading eigenvector of the
 clipped z-scores, then flips of single coordinates and of whole branches of the strongest spanning tree while they

@@ -28,6 +28,8 @@ def spread_laws(spread: Floats, num_points: int) -> Floats:
 def mixture_of(average: Floats, spread: Floats, weights: Floats) -> Mixture:
     """Two contexts with this average and spread (both (X, Z)); a spread that leaves [0, 1] is shortened, x by x.
 
+    The paper's clip; it can take a model out of its confidence set (departure 14 of docs/paper.md).
+
     p_1 = average + sqrt(w_2 / w_1) spread,  p_2 = average - sqrt(w_1 / w_2) spread
     """
     ratio = float(np.sqrt(weights[1] / weights[0]))

@@ -1,0 +1,1 @@
+"""Real households: the learned adaptive policy against the best fixed brand."""

@@ -1,0 +1,48 @@
+"""What the study of learning runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "shop": ("shop", {}),
+    "probe": ("probe", {}),
+    "branches": ("branches", {}),
+    "grid": ("grid", {}),
+    "riverswim": ("riverswim", {}),
+    "random (5,3,6)": ("random", {"states": 5, "actions": 3, "horizon": 6}),
+    "random (10,3,8)": ("random", {"states": 10, "actions": 3, "horizon": 8}),
+    "sparse (20,3,8)": ("random", {"states": 20, "actions": 3, "horizon": 8, "successors": 3}),
+    "lock of 6": ("lock", {"steps": 6}),
+    "lock of 8": ("lock", {"steps": 8}),
+    "hard e=.04": ("hard", {"accuracy": 0.04}),
+    "hard e=.01": ("hard", {"accuracy": 0.01}),
+}
+"""Name in tables -> (name in the catalogue, options); worlds that are drawn at random have the default seed."""
+
+BUDGETS = (500, 2000, 20_000)
+SEEDS = 20
+LONG_BUDGET = 200_000
+LONG_SEEDS = 3
+"""A run of the long budget takes seconds, and seeds hardly differ there."""
+
+TARGETS = {2000: 0.94, 20_000: 0.99}
+
+HARD_SEEDS = 40
+HARD_FACTOR = 0.35
+"""Episodes of the hard family's own test: this many times (S A)^2 / e^2."""
+
+OTHERS_SEEDS = 5
+OTHERS_BUDGETS = (500, 2000, 20_000)
+OTHERS_PROBLEMS = ("shop", "probe", "riverswim", "random (5,3,6)", "lock of 6")
+
+SWEEP: list[dict[str, Any]] = [
+    {"num_envs": 64, "hidden": 32, "episodes_per_rollout": 4, "batch_size": 1280, "epochs": 5, "learning_rate": rate,
+     "entropy": entropy}
+    for rate, entropy in ((1e-3, 0.01), (3e-3, 0.01))
+]
+SWEEP_EPISODES = 20_000
+LONG = 200_000
+CHECKPOINTS = [2000, 5000, 10_000, 20_000, 50_000, 100_000, 150_000]
+PLAYED = 20_000
+"""Fresh episodes for every value of RecurrentPPO."""

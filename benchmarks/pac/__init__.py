@@ -1,0 +1,1 @@
+"""How often learn is as good as it says, over many small worlds."""

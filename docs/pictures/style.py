@@ -1,0 +1,52 @@
+"""One look for all pictures: a light card, few colours that the colour-blind can tell apart, type as outlines."""
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+INK, GREY, FAINT = "#22303c", "#75818c", "#d5dae0"
+BLUE, ORANGE, GREEN, VIOLET = "#2b6cb0", "#c7622a", "#2f855a", "#7a4fa3"
+
+SETTINGS = {
+    "svg.hashsalt": "rewardmix",  # the same picture is the same file
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "lines.linewidth": 2.0,
+}
+
+
+def page(width, height, columns=1, **options):
+    """A figure and its axes."""
+    plt.rcParams.update(SETTINGS)
+    return plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
+
+
+def bare(axes, right, top):
+    """Axes without ticks and frame, for diagrams in units of their own."""
+    axes.set(xlim=(0, right), ylim=(0, top), xticks=[], yticks=[])
+    axes.set_aspect("equal")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def save(figure, name):
+    """Write docs/pictures/<name>.svg, without the date."""
+    path = HERE / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    print(path.relative_to(HERE.parents[1]))

@@ -1,0 +1,83 @@
+"""Which pairs are possible, against every path of small worlds; baselines and their place."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from rewardmix import problems
+from rewardmix.exploration import coverage, explore, first_order, uniformly
+from rewardmix.moments import Moments
+
+
+def by_paths(model):
+    """Unordered pairs that some path of H steps visits, by walking every path."""
+    rows, num_actions = model.transition_rows, model.num_actions
+    rows = rows.toarray() if model.is_sparse else rows
+    paths = [[int(s)] for s in np.flatnonzero(model.initial)]
+    found = set()
+    for actions in itertools.product(range(num_actions), repeat=model.horizon):
+        for start in paths:
+            reach = [(start[0], ())]
+            for a in actions:
+                reach = list(
+                    {
+                        (int(t), (*seen, s * num_actions + a))
+                        for s, seen in reach
+                        for t in np.flatnonzero(rows[s * num_actions + a])
+                    }
+                )
+            for _, seen in reach:
+                found |= {tuple(sorted(pair)) for pair in itertools.combinations(seen, 2)}
+    return found
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        problems.make("lock", steps=2, actions=2),
+        problems.make("branches", rooms=1, doors=2),
+        problems.make("random", states=4, actions=2, horizon=3, successors=1, seed=3),
+        problems.make("hard"),
+    ],
+    ids=["lock", "branches", "sparse", "hard"],
+)
+def test_possible_pairs_are_those_on_some_path(model):
+    found = explore(model, episodes=400)
+    pairs = by_paths(model)
+    report = found.info.coverage
+    total = found.moments.num_state_actions * (found.moments.num_state_actions + 1) // 2
+    assert report.impossible == total - len(pairs)
+    assert report.seen + report.never_seen == len(pairs)
+    assert report.known_world
+    counts = found.moments.pair_counts()
+    assert report.least == min(int(counts[pair]) for pair in pairs)
+
+
+def test_without_a_model_what_was_seen_decides():
+    model = problems.make("lock", steps=2, actions=2)
+    moments = explore(model, episodes=400).moments
+    assert not coverage(moments).known_world
+    assert coverage(moments).impossible == coverage(moments, model).impossible
+    nothing = coverage(Moments.empty(2, 2, 3))
+    assert (nothing.seen, nothing.never_seen, nothing.impossible, nothing.least) == (0, 0, 10, 0)
+
+
+def test_exploring_pairs_opens_a_lock_that_other_ways_do_not():
+    lock = problems.make("lock", steps=6)
+    ours = explore(lock, episodes=1500, seed=1, keep=False)
+    blind = explore(lock, episodes=1500, seed=1, keep=False, strategy=uniformly)
+    single = explore(lock, episodes=1500, seed=1, keep=False, strategy=first_order)
+    assert ours.info.coverage.never_seen == 0
+    assert blind.info.coverage.never_seen > 10
+    assert ours.info.coverage.least > max(single.info.coverage.least, blind.info.coverage.least)
+    assert ours.uncertainty < min(single.uncertainty, blind.uncertainty)
+
+
+def test_uniform_actions_are_uniform():
+    model = problems.make("random", states=3, actions=4, horizon=5)
+    actions = explore(model, episodes=4000, strategy=uniformly).gathered.actions
+    counts = np.bincount(actions.ravel(), minlength=4)
+    assert np.abs(counts - 5000).max() < 6 * np.sqrt(20_000 * 3 / 16)
