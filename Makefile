@@ -33,15 +33,15 @@ types: .venv/dev
 docs: .venv/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
-bench: .venv/dev
-	$(BIN)/python -m benchmarks.simulation.run --quick
-	$(BIN)/python -m benchmarks.planning.run --quick
-	$(BIN)/python -m benchmarks.logs.run --quick
+# Every study, quickly and with its tables printed; bench-full takes hours and writes what is committed.
+# RecurrentPPO (benchmarks/learning/recurrent.py) needs the whole extra as well: pip install -e '.[bench]'.
+STUDIES := simulation planning exploration recovery learning pac coupons logs resume
 
-bench-full: .venv/dev
-	$(BIN)/python -m benchmarks.simulation.run
-	$(BIN)/python -m benchmarks.planning.run
-	$(BIN)/python -m benchmarks.logs.run
+bench: .venv/bench
+	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run --quick || exit 1; done
+
+bench-full: .venv/bench
+	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run || exit 1; done
 
 clean:
 	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -59,6 +59,10 @@ clean:
 .venv/dev: .venv/python pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
 	@touch $@ .venv/core
+
+.venv/bench: .venv/dev
+	$(PIP) stepmix polars duckdb
+	@touch $@
 
 .venv/docs: .venv/python pyproject.toml constraints.txt
 	$(PIP) -e '.[docs]'

@@ -29,11 +29,33 @@ def show(rows: list[dict[str, Any]]) -> None:
         lift, wanted = learned - fixed, known_adaptive - known_fixed
         error = lift.std(ddof=1) / np.sqrt(lift.size)  # splits share households: rather too small
         verdict = "met" if lift.mean() >= settings.GOAL * wanted else "MISSED"
-        out.append([product, lift.size, f"{fixed.mean():.3f}", f"{learned.mean():.3f}",
-                    f"{lift.mean():.3f} +- {error:.3f}", f"{wanted:.2f}", f"{lift.mean() / wanted:.3f}",
-                    f"{int((lift > 0).sum())}/{lift.size}", verdict])
-    table(["product", "splits", "fixed brand", "learned", "lift", "to reach", "ratio", "splits ahead",
-           f"target {settings.GOAL}"], out)
+        out.append(
+            [
+                product,
+                lift.size,
+                f"{fixed.mean():.3f}",
+                f"{learned.mean():.3f}",
+                f"{lift.mean():.3f} +- {error:.3f}",
+                f"{wanted:.2f}",
+                f"{lift.mean() / wanted:.3f}",
+                f"{int((lift > 0).sum())}/{lift.size}",
+                verdict,
+            ]
+        )
+    table(
+        [
+            "product",
+            "splits",
+            "fixed brand",
+            "learned",
+            "lift",
+            "to reach",
+            "ratio",
+            "splits ahead",
+            f"target {settings.GOAL}",
+        ],
+        out,
+    )
 
 
 def draw(rows: list[dict[str, Any]]) -> None:

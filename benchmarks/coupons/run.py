@@ -51,8 +51,15 @@ def split(product: str, seed: int, episodes: int) -> dict[str, Any]:
     found = learn(train, episodes=episodes, seed=seed, resamples=0)
     seconds = time.process_time() - begin
     brand = best_brand(train)
-    return {"product": product, "split": seed, "households": test.num_households, "learned": hits(found.policy, test),
-            "fixed": hits(Fixed(brand), test), "brand": test.action_names[brand], "cpu_seconds": seconds}
+    return {
+        "product": product,
+        "split": seed,
+        "households": test.num_households,
+        "learned": hits(found.policy, test),
+        "fixed": hits(Fixed(brand), test),
+        "brand": test.action_names[brand],
+        "cpu_seconds": seconds,
+    }
 
 
 def best_brand(train: Any) -> int:

@@ -84,11 +84,22 @@ def to_the_end(quick):
                 3 if s == 3 else 1,
             )
             fluid = theory.fluid_episodes(s, a, h, stop, chosen.FAILURE)
-            rows.append({"size": (s, a, h), "growth": growth, "episodes": found.episodes, "seconds": spent,
-                         "allowed": allowed, "fluid": fluid, "ratio": found.episodes / fluid})
+            rows.append(
+                {
+                    "size": (s, a, h),
+                    "growth": growth,
+                    "episodes": found.episodes,
+                    "seconds": spent,
+                    "allowed": allowed,
+                    "fluid": fluid,
+                    "ratio": found.episodes / fluid,
+                }
+            )
     print("\nthe paper's algorithm, c = 1, to its end")
-    table(["(S, A, H)", "growth", "episodes", "CPU s", "allowed", "episodes / fluid"],
-          [[str(r["size"]), r["growth"], r["episodes"], r["seconds"], r["allowed"], r["ratio"]] for r in rows])
+    table(
+        ["(S, A, H)", "growth", "episodes", "CPU s", "allowed", "episodes / fluid"],
+        [[str(r["size"]), r["growth"], r["episodes"], r["seconds"], r["allowed"], r["ratio"]] for r in rows],
+    )
     return rows
 
 
@@ -117,9 +128,13 @@ def budgets(quick):
         blind = None if quick else needed(model, 20, 0, most, 1 << 18, 1, strategy=uniformly)
         rows.append({"problem": name, "allowed": allowed, "ours": ours, "uniform": blind})
     print("\nepisodes until every reachable pair was seen 20 times")
-    table(["problem", "allowed", "median", "most", "uniform"],
-          [[r["problem"], r["allowed"], float(np.median(r["ours"])), max(r["ours"]), r["uniform"] or "more than 2e6"]
-           for r in rows])
+    table(
+        ["problem", "allowed", "median", "most", "uniform"],
+        [
+            [r["problem"], r["allowed"], float(np.median(r["ours"])), max(r["ours"]), r["uniform"] or "more than 2e6"]
+            for r in rows
+        ],
+    )
     return rows
 
 
@@ -132,11 +147,14 @@ def low_switching(quick):
             for growth in (1.0, 1.05)
         }
         often, rarely = (float(np.mean(values[g])) for g in (1.0, 1.05))
-        rows.append({"size": (s, a, h), "episodes": episodes, "literal": often, "default": rarely,
-                     "loss": rarely / often - 1})
+        rows.append(
+            {"size": (s, a, h), "episodes": episodes, "literal": often, "default": rarely, "loss": rarely / often - 1}
+        )
     print("\nV_0 of the default against planning after every episode, 5 seeds")
-    table(["(S, A, H)", "episodes", "literal", "default", "loss"],
-          [[str(r["size"]), r["episodes"], r["literal"], r["default"], f"{100 * r['loss']:.2f} %"] for r in rows])
+    table(
+        ["(S, A, H)", "episodes", "literal", "default", "loss"],
+        [[str(r["size"]), r["episodes"], r["literal"], r["default"], f"{100 * r['loss']:.2f} %"] for r in rows],
+    )
     return rows
 
 
@@ -146,8 +164,15 @@ def scaling(quick):
     for s, a, h in ((2, 2, 3), (3, 2, 4), (5, 2, 4), (5, 3, 6)):
         for stop in (1e-2, 3e-3, 1e-3, 3e-4):
             model = problems.make("random", states=s, actions=a, horizon=h)
-            found = explore(model, threshold=stop, failure=chosen.FAILURE, confidence=paper(), counts=selected,
-                            engine=batched, growth=1.3)
+            found = explore(
+                model,
+                threshold=stop,
+                failure=chosen.FAILURE,
+                confidence=paper(),
+                counts=selected,
+                engine=batched,
+                growth=1.3,
+            )
             fluid = theory.fluid_episodes(s, a, h, stop, chosen.FAILURE)
             rows.append({"size": (s, a, h), "threshold": stop, "episodes": found.episodes, "fluid": fluid})
     return rows

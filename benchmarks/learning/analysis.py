@@ -17,8 +17,10 @@ FOLDER = HERE / "learning"
 def line(row: dict[str, Any]) -> str:
     """One row as a line of text, for progress."""
     share = np.array(row["share"])
-    return (f"{row['problem']:<16} {row['episodes']:>7}  {row.get('method', ''):<24} share {share.mean():.4f}  "
-            f"worst {share.min():.4f}  ({share.size} seeds)")
+    return (
+        f"{row['problem']:<16} {row['episodes']:>7}  {row.get('method', ''):<24} share {share.mean():.4f}  "
+        f"worst {share.min():.4f}  ({share.size} seeds)"
+    )
 
 
 def stored(name: str) -> Any:
@@ -51,8 +53,18 @@ def main_table(rows: list[dict[str, Any]]) -> None:
         target = settings.TARGETS.get(row["episodes"])
         counts = target is not None and not row["problem"].startswith("hard")
         verdict = ("met" if share.mean() >= target else "MISSED") if counts else ""
-        out.append([row["problem"], row["episodes"], row["seeds"], f"{share.mean():.4f} +- {error:.4f}",
-                    f"{share.min():.3f}", f"{regret.mean():.4f}", f"{row['cpu_seconds']:.2f}", verdict])
+        out.append(
+            [
+                row["problem"],
+                row["episodes"],
+                row["seeds"],
+                f"{share.mean():.4f} +- {error:.4f}",
+                f"{share.min():.3f}",
+                f"{regret.mean():.4f}",
+                f"{row['cpu_seconds']:.2f}",
+                verdict,
+            ]
+        )
     table(["problem", "episodes", "seeds", "share of the gain", "worst", "regret", "CPU s", "target"], out)
     print()
 
@@ -62,8 +74,16 @@ def hard_table(rows: list[dict[str, Any]]) -> None:
     out = []
     for row in rows:
         optimal = [regret <= 1e-3 for regret in row["regret"]]
-        out.append([row["problem"], row["episodes"], len(optimal), sum(optimal), f"{np.mean(optimal):.3f}",
-                    "met" if np.mean(optimal) >= 0.9 else "MISSED"])
+        out.append(
+            [
+                row["problem"],
+                row["episodes"],
+                len(optimal),
+                sum(optimal),
+                f"{np.mean(optimal):.3f}",
+                "met" if np.mean(optimal) >= 0.9 else "MISSED",
+            ]
+        )
     table(["hard family", "episodes", "seeds", "optimal", "share", "target .9"], out)
     print()
 
@@ -84,9 +104,13 @@ def recurrent_table(found: dict[str, Any]) -> None:
     ours = [row for row in rows["rows"] if row["problem"] == "shop" and row["episodes"] == 2000] if rows else []
     reached = float(np.mean(ours[0]["value"])) if ours else math.nan
     for seed, curve in found["curves"].items():
-        table([f"RecurrentPPO seed {seed}: episodes", "value", "95 % interval"],
-              [[point["episodes"], f"{point['value']:.4f}", f"[{point['lower']:.4f}, {point['upper']:.4f}]"]
-               for point in curve])
+        table(
+            [f"RecurrentPPO seed {seed}: episodes", "value", "95 % interval"],
+            [
+                [point["episodes"], f"{point['value']:.4f}", f"[{point['lower']:.4f}, {point['upper']:.4f}]"]
+                for point in curve
+            ],
+        )
         there = [point["episodes"] for point in curve if point["upper"] >= reached]
         if there:
             print(f"learn at 2,000: {reached:.4f}; within its interval from {there[0]} episodes: {there[0] / 2000:g} x")
@@ -124,8 +148,13 @@ def draw_others(others: Any, recurrent: dict[str, Any]) -> None:
         cells = [row for row in rows if row["method"] == method]
         axis.plot([c["episodes"] for c in cells], [np.mean(c["value"]) for c in cells], "o-", label=method)
     for seed, curve in recurrent["curves"].items():
-        axis.plot([p["episodes"] for p in curve], [p["value"] for p in curve], "s--", color="k",
-                  label=f"RecurrentPPO, seed {seed}")
+        axis.plot(
+            [p["episodes"] for p in curve],
+            [p["value"] for p in curve],
+            "s--",
+            color="k",
+            label=f"RecurrentPPO, seed {seed}",
+        )
     if rows:
         axis.axhline(rows[0]["best"], color="0.4", lw=0.8)
         axis.axhline(rows[0]["markov"], color="0.4", lw=0.8, ls=":")

@@ -54,8 +54,14 @@ def q_learning(world: RewardMixingMDP, episodes: int, seed: int) -> float:
     moves = np.cumsum(rows.toarray() if world.is_sparse else rows, axis=1)
     draws = np.random.default_rng([seed, 7]).random((episodes, 2 + 4 * horizon))
     _q_learn(
-        draws, np.cumsum(world.initial), np.cumsum(world.weights), moves, np.cumsum(world.laws, axis=-1),
-        world.reward_values, np.zeros(quality.shape), quality,
+        draws,
+        np.cumsum(world.initial),
+        np.cumsum(world.weights),
+        moves,
+        np.cumsum(world.laws, axis=-1),
+        world.reward_values,
+        np.zeros(quality.shape),
+        quality,
     )
     best = quality.argmax(axis=-1)
     successors = np.broadcast_to(np.arange(1, values + 1), (states, values + 1, values)).copy()

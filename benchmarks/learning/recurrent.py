@@ -184,8 +184,13 @@ def main() -> None:
         marks = [n for n in settings.CHECKPOINTS if n < long] + [long]
         trained(model, settings.SWEEP[best], long, marks, seed, keep)
     columns = ["setting", "learning rate", "batch", "epochs", "entropy", "value"]
-    table(columns, [[i, row["learning_rate"], row["batch_size"], row["epochs"], row["entropy"], row["value"]]
-                    for i, row in enumerate(sweep)])
+    table(
+        columns,
+        [
+            [i, row["learning_rate"], row["batch_size"], row["epochs"], row["entropy"], row["value"]]
+            for i, row in enumerate(sweep)
+        ],
+    )
 
 
 if __name__ == "__main__":

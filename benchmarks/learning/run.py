@@ -32,8 +32,14 @@ def one(world: RewardMixingMDP, episodes: int, seed: int) -> dict[str, float]:
     """One run of ``learn``, judged in the true world."""
     begin = time.process_time()
     truth = learn(world, episodes=episodes, seed=seed, resamples=0).certificate.truth
-    return {"share": truth.share, "regret": truth.regret, "value": truth.value, "best": truth.best_upper,
-            "markov": truth.markov, "cpu_seconds": time.process_time() - begin}
+    return {
+        "share": truth.share,
+        "regret": truth.regret,
+        "value": truth.value,
+        "best": truth.best_upper,
+        "markov": truth.markov,
+        "cpu_seconds": time.process_time() - begin,
+    }
 
 
 def row_of(name: str, episodes: int, runs: list[dict[str, float]]) -> dict[str, Any]:
@@ -90,8 +96,17 @@ def others(quick: bool) -> None:
         for episodes in settings.OTHERS_BUDGETS[: 1 if quick else None]:
             for method, call in METHODS.items():
                 values = [call(world, episodes, seed) for seed in range(2 if quick else settings.OTHERS_SEEDS)]
-                rows.append({"problem": name, "episodes": episodes, "method": method, "best": best, "markov": markov,
-                             "value": values, "share": [(v - markov) / (best - markov) for v in values]})
+                rows.append(
+                    {
+                        "problem": name,
+                        "episodes": episodes,
+                        "method": method,
+                        "best": best,
+                        "markov": markov,
+                        "value": values,
+                        "share": [(v - markov) / (best - markov) for v in values],
+                    }
+                )
                 print(analysis.line(rows[-1]), flush=True)
             if not quick:
                 record("learning", {"rows": rows}, name="others")

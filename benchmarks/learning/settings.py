@@ -37,8 +37,15 @@ OTHERS_BUDGETS = (500, 2000, 20_000)
 OTHERS_PROBLEMS = ("shop", "probe", "riverswim", "random (5,3,6)", "lock of 6")
 
 SWEEP: list[dict[str, Any]] = [
-    {"num_envs": 64, "hidden": 32, "episodes_per_rollout": 4, "batch_size": 1280, "epochs": 5, "learning_rate": rate,
-     "entropy": entropy}
+    {
+        "num_envs": 64,
+        "hidden": 32,
+        "episodes_per_rollout": 4,
+        "batch_size": 1280,
+        "epochs": 5,
+        "learning_rate": rate,
+        "entropy": entropy,
+    }
     for rate, entropy in ((1e-3, 0.01), (3e-3, 0.01))
 ]
 SWEEP_EPISODES = 20_000

@@ -33,8 +33,11 @@ def show(part: str, rows: list[dict[str, Any]]) -> None:
         low, high = limits(within, len(rows))
         verdict = ("met" if within >= target * len(rows) else "MISSED") if key == "regret" else ""
         out.append([name, len(rows), within, f"{within / len(rows):.4f}", f"[{low:.4f}, {high:.4f}]", verdict])
-    print(f"{settings.EPISODES} episodes" if part == "budget" else
-          f"stopping by the rule, accuracy {settings.ACCURACY}, failure {settings.FAILURE}")
+    print(
+        f"{settings.EPISODES} episodes"
+        if part == "budget"
+        else f"stopping by the rule, accuracy {settings.ACCURACY}, failure {settings.FAILURE}"
+    )
     table(["policy", "worlds", f"regret <= {bound}", "share", "exact 95 % limits", f"target {target}"], out)
     if part == "rule":
         played = np.array([row["episodes"] for row in rows])

@@ -33,9 +33,14 @@ def rule(number: int) -> dict[str, Any]:
     begin = time.process_time()
     found = learn(world_of(number), accuracy=settings.ACCURACY, failure=settings.FAILURE, seed=number)
     truth, estimate = found.certificate.truth, found.certificate.bootstrap
-    return {"world": number, "regret": truth.regret, "markov": truth.best_upper - truth.markov,
-            "estimated": estimate.mean if estimate else None, "episodes": found.exploration.episodes,
-            "cpu_seconds": time.process_time() - begin}
+    return {
+        "world": number,
+        "regret": truth.regret,
+        "markov": truth.best_upper - truth.markov,
+        "estimated": estimate.mean if estimate else None,
+        "episodes": found.exploration.episodes,
+        "cpu_seconds": time.process_time() - begin,
+    }
 
 
 def main() -> None:

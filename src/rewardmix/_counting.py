@@ -87,8 +87,19 @@ def first_visits(xs: Any, zs: Any, steps: Any, mark: Any, stamp: Any, seen: Any,
 
 @kernel
 def count_episodes(
-    states: Any, actions: Any, outcomes: Any, lengths: Any, begin: Any, num_actions: Any, num_values: Any,
-    multiplier: Any, shift: Any, room: Any, mark: Any, records: Any, singles: Any,
+    states: Any,
+    actions: Any,
+    outcomes: Any,
+    lengths: Any,
+    begin: Any,
+    num_actions: Any,
+    num_values: Any,
+    multiplier: Any,
+    shift: Any,
+    room: Any,
+    mark: Any,
+    records: Any,
+    singles: Any,
 ) -> Any:
     """Count first visits and pairs of the episodes from ``begin`` on; (episodes done, records newly used).
 

@@ -286,8 +286,18 @@ def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
     while done < len(episodes):
         table.make_room(episodes.horizon * (episodes.horizon + 1) // 2)
         done, used = _counting.count_episodes(
-            episodes.states, episodes.actions, episodes.outcomes, episodes.lengths, done, episodes.num_actions,
-            num_values, *table.hashing, table.room, mark, table.records, singles,
+            episodes.states,
+            episodes.actions,
+            episodes.outcomes,
+            episodes.lengths,
+            done,
+            episodes.num_actions,
+            num_values,
+            *table.hashing,
+            table.room,
+            mark,
+            table.records,
+            singles,
         )
         table.used += int(used)
     return singles, *table.sorted_tables()

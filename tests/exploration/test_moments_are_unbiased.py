@@ -15,9 +15,7 @@ RUNS = 1000
 @pytest.fixture(scope="module", params=[all_pairs, selected], ids=lambda c: c.name)
 def runs(request):
     model = problems.make("random", states=2, actions=2, horizon=4, seed=4, separation=0.3, weights=(0.35, 0.65))
-    found = [
-        explore(model, episodes=60, counts=request.param, seed=seed, keep=False).moments for seed in range(RUNS)
-    ]
+    found = [explore(model, episodes=60, counts=request.param, seed=seed, keep=False).moments for seed in range(RUNS)]
     return model, found
 
 

@@ -29,9 +29,7 @@ def dictionaries(moments, ordered):
     if ordered:
         keys, tables = moments.selected_keys, moments.selected_tables
     x, y = np.divmod(keys, moments.num_state_actions)
-    pairs = {
-        (int(x[p]), int(y[p]), int(i), int(j)): int(tables[p, i, j]) for p, i, j in np.argwhere(tables)
-    }
+    pairs = {(int(x[p]), int(y[p]), int(i), int(j)): int(tables[p, i, j]) for p, i, j in np.argwhere(tables)}
     return starts, moves, outcomes, pairs
 
 

@@ -154,9 +154,7 @@ def batch_size(chances: Any, records: Any, multiplier: Any, shift: Any, known: A
 
 
 @kernel
-def spread_out(
-    laws: Any, x: Any, number: Any, stream: Any, moves: Any, visits: Any, into: Any, buffer: Any
-) -> None:
+def spread_out(laws: Any, x: Any, number: Any, stream: Any, moves: Any, visits: Any, into: Any, buffer: Any) -> None:
     """Send ``number`` episodes from x to next states, counting the moves."""
     begin, end = laws.begins[x], laws.begins[x + 1]
     visits[x] += number
@@ -255,9 +253,7 @@ def draw_rewards(
 
 
 @kernel
-def count_many(
-    counts: Any, x1: Any, x2: Any, cell: Any, number: Any, multiplier: Any, shift: Any, limit: Any
-) -> None:
+def count_many(counts: Any, x1: Any, x2: Any, cell: Any, number: Any, multiplier: Any, shift: Any, limit: Any) -> None:
     """``number`` samples of one cell of a pair."""
     if number == 0:
         return
@@ -268,4 +264,3 @@ def count_many(
         counts.records[slot, LIMIT] = limit
     counts.records[slot, SAMPLES] += number - 1
     counts.records[slot, TABLE + cell] += number - 1
-

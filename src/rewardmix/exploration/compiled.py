@@ -46,8 +46,18 @@ class CompiledEngine:
             self._make_room_for(until)
         limit = max(1, int(np.ceil(growth * plan.known)))
         kernels.play(
-            self.world, choices, counts_of(tally), self.kept, self.stream, until, patience, tally.ordered,
-            *tally.pairs.hashing, tally.pairs.capacity, growth, limit,
+            self.world,
+            choices,
+            counts_of(tally),
+            self.kept,
+            self.stream,
+            until,
+            patience,
+            tally.ordered,
+            *tally.pairs.hashing,
+            tally.pairs.capacity,
+            growth,
+            limit,
         )
 
     def gathered(self, episodes: int) -> Episodes | None:

@@ -61,8 +61,18 @@ class EnvironmentEngine:
         moves: PairTable = tally.seen_moves  # type: ignore[assignment]  # its lists are not known beforehand
         moves.make_room(number * self.sizes[2])
         moves.used += kernels.count_played(
-            counts_of(tally), episodes.states, episodes.actions, episodes.outcomes, episodes.lengths, picks,
-            tally.ordered, *tally.pairs.hashing, growth, limit, moves.records, *moves.hashing,
+            counts_of(tally),
+            episodes.states,
+            episodes.actions,
+            episodes.outcomes,
+            episodes.lengths,
+            picks,
+            tally.ordered,
+            *tally.pairs.hashing,
+            growth,
+            limit,
+            moves.records,
+            *moves.hashing,
         )
 
     def gathered(self, episodes: int) -> Episodes | None:

@@ -238,8 +238,17 @@ def count_pair(
 
 @kernel
 def count_all_pairs(
-    counts: Any, xs: Any, zs: Any, steps: Any, multiplier: Any, shift: Any, growth: Any, limit: Any,
-    seen: Any, once: Any, twice: Any,
+    counts: Any,
+    xs: Any,
+    zs: Any,
+    steps: Any,
+    multiplier: Any,
+    shift: Any,
+    growth: Any,
+    limit: Any,
+    seen: Any,
+    once: Any,
+    twice: Any,
 ) -> None:
     """First visits and all unordered pairs of them, of one episode."""
     num_values = counts.outcomes.shape[1]
@@ -275,8 +284,20 @@ def count_selected(
 
 @kernel
 def count_played(
-    counts: Any, states: Any, actions: Any, outcomes: Any, lengths: Any, picks: Any, ordered: Any, multiplier: Any,
-    shift: Any, growth: Any, limit: Any, move_records: Any, move_multiplier: Any, move_shift: Any,
+    counts: Any,
+    states: Any,
+    actions: Any,
+    outcomes: Any,
+    lengths: Any,
+    picks: Any,
+    ordered: Any,
+    multiplier: Any,
+    shift: Any,
+    growth: Any,
+    limit: Any,
+    move_records: Any,
+    move_multiplier: Any,
+    move_shift: Any,
 ) -> Any:
     """Count episodes that were played elsewhere; ``picks`` (n, 2) are the picked steps, -1 where there was none.
 
@@ -311,8 +332,19 @@ def count_played(
 
 @kernel
 def play(
-    world: Any, choices: Any, counts: Any, kept: Any, stream: Any, until: Any, patience: Any, ordered: Any,
-    multiplier: Any, shift: Any, room: Any, growth: Any, limit: Any,
+    world: Any,
+    choices: Any,
+    counts: Any,
+    kept: Any,
+    stream: Any,
+    until: Any,
+    patience: Any,
+    ordered: Any,
+    multiplier: Any,
+    shift: Any,
+    room: Any,
+    growth: Any,
+    limit: Any,
 ) -> None:
     """Play the choices until there are ``until`` episodes, or a reason for a new plan once there are ``patience``.
 

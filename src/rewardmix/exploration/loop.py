@@ -134,8 +134,14 @@ def explore(
     run = Run(world, player, confidence, counts, strategy, growth, failure, budget, threshold, on_update)
     if checkpoint is not None:
         names = settings_of(
-            world=fingerprint(world), seed=seed, confidence=confidence, counts=counts.name, growth=growth,
-            failure=failure, strategy=strategy.__name__, engine=type(player).__name__,
+            world=fingerprint(world),
+            seed=seed,
+            confidence=confidence,
+            counts=counts.name,
+            growth=growth,
+            failure=failure,
+            strategy=strategy.__name__,
+            engine=type(player).__name__,
         )
         run.checkpoint = Checkpoint(Path(checkpoint), dict(names))
     return run.finish(after)
