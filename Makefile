@@ -31,6 +31,7 @@ types: .venv/dev
 	$(BIN)/mypy
 
 docs: .venv/docs
+	rm -rf docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 # Every study, quickly and with its tables printed; bench-full takes hours and writes what is committed.
