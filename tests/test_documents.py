@@ -10,7 +10,7 @@ from document_blocks import FENCE, SHELL, agrees, outputs
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
-REGISTRIES = r"index-url|/simple\b|pythonhosted|pypi\.org/(?!project)|registry\."
+REGISTRIES = r"-url\b|https?://\S*/(simple|packages)\b"
 
 
 def name_of(path):

@@ -51,7 +51,7 @@ def throughput(quick):
         literal_seconds = seconds(lambda m=model, n=size.literal: literal.run(m, n, 0))[0]
         row["numpy literal"] = size.literal / literal_seconds
         for counts, growth in itertools.product((selected, all_pairs), (1.5, 1.05)):
-            saturated = paper() if size.states == 100 else practical  # the issue asks for the saturated phase there
+            saturated = paper() if size.states == 100 else practical  # large worlds: while all is new
             spent, found = seconds(
                 lambda m=model, c=counts, g=growth, n=number, s=saturated: explore(
                     m, episodes=n, counts=c, growth=g, keep=False, confidence=s

@@ -121,7 +121,7 @@ def test_bad_input_is_refused_by_name(options, message):
 
 
 def test_the_bootstrap_tracks_the_true_regret():
-    """Mean over runs, within a factor of about three either way (SPEC 6 saw two), far from missing it altogether."""
+    """Mean over runs, within a factor of about three either way, far from missing it altogether."""
     model = problems.make("random", seed=0)
     pairs = []
     for seed in range(8):
