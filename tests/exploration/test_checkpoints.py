@@ -117,7 +117,11 @@ def test_ctrl_c_returns_what_was_gathered():
         if update.episodes > 100:
             os.kill(os.getpid(), signal.SIGINT)
 
-    found = explore(MODEL, episodes=10**9, on_update=stop)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells have it ignored
+    try:
+        found = explore(MODEL, episodes=10**7, on_update=stop)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert found.info.stopped == "interrupted"
     assert found.episodes > 100
     assert found.moments == Moments.of(found.gathered)
