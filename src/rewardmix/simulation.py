@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix import environments, problems
+from rewardmix import problems
 from rewardmix._check import as_count
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
@@ -44,6 +44,9 @@ def simulate(
     if isinstance(world, RewardMixingMDP):
         if isinstance(policy, MarkovPolicy | Controller):
             return _simulate_model(policy, world, count, seed, on_update)
+    from rewardmix import environments  # a quarter of a second that compiled simulation does not need
+
+    if isinstance(world, RewardMixingMDP):
         world = environments.RewardMixingEnv(world)
     return environments.play(world, policy, count, seed, on_update=on_update)
 

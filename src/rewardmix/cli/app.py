@@ -49,6 +49,7 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: waiting threads cost more than they help here
     try:
         app(prog_name="rewardmix")
     except (InputError, ImportError) as error:
