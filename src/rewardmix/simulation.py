@@ -41,9 +41,8 @@ def simulate(
     """
     count = as_count("episodes", episodes, least=0)
     world = problems.make(model_or_env) if isinstance(model_or_env, str) else model_or_env
-    if isinstance(world, RewardMixingMDP):
-        if isinstance(policy, MarkovPolicy | Controller):
-            return _simulate_model(policy, world, count, seed, on_update)
+    if isinstance(world, RewardMixingMDP) and isinstance(policy, MarkovPolicy | Controller):
+        return _simulate_model(policy, world, count, seed, on_update)
     from rewardmix import environments  # a quarter of a second that compiled simulation does not need
 
     if isinstance(world, RewardMixingMDP):
