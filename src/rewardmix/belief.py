@@ -6,9 +6,8 @@ Only rewards move a belief: states and actions have the same law in every contex
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rewardmix._check import Floats, as_floats, check_probabilities, check_shape, check_unit_interval, refuse
+from rewardmix._check import Floats, refuse
 
 
 def update(belief: Floats, likelihood: Floats) -> Floats:
@@ -42,15 +41,6 @@ def posterior(weights: Floats, likelihoods: Floats) -> Floats:
     for t in range(likelihoods.shape[-2]):
         beliefs.append(update(beliefs[-1], likelihoods[..., t, :]))
     return np.stack(beliefs, axis=-2)
-
-
-def checked(belief: NDArray[np.float64], num_contexts: int) -> Floats:
-    """A belief from outside, refused unless it is a law over the contexts."""
-    array = as_floats("belief", belief)
-    check_shape("belief", array, (num_contexts,))
-    check_unit_interval("belief", array)
-    check_probabilities("belief", array, "contexts")
-    return array
 
 
 def outcome_of(reward: float, reward_values: Floats) -> int:

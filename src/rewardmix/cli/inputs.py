@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardmix._errors import refuse
@@ -78,6 +80,16 @@ def method_of(text: str) -> Any:
     from rewardmix import recovery
 
     return _chosen("--method", text, {"best": recovery.best, "paper": recovery.paper})
+
+
+def toml_of(option: str, path: Path) -> dict[str, Any]:
+    """What a TOML file says; one that is not there or cannot be read is refused in the name of ``option``."""
+    if not path.is_file():
+        refuse(option, f"no file {str(path)!r}", "a TOML file")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        refuse(option, f"{str(path)!r} unreadable ({error})", "a TOML file")
 
 
 def _chosen(option: str, text: str, known: dict[str, Any]) -> Any:

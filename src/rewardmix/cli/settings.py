@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rewardmix._errors import refuse
+from rewardmix.cli import inputs
 
 KINDS = {str: "a text", float: "a number", int: "a whole number"}
 
@@ -45,12 +45,7 @@ class Settings:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        refuse("--config", f"no file {str(path)!r}", "a TOML file")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        refuse("--config", f"{str(path)!r} unreadable ({error})", "a TOML file")
+    content = inputs.toml_of("--config", path)
     fields = {field.name: field for field in dataclasses.fields(Settings)}
     for name, value in content.items():
         if name not in fields:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,12 +57,7 @@ def sweep(
 
 
 def _study(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        refuse("STUDY", f"no file {str(path)!r}", "a TOML file")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        refuse("STUDY", f"{str(path)!r} unreadable ({error})", "a TOML file")
+    content = inputs.toml_of("STUDY", path)
     for name, kind in FIELDS.items():
         if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
             refuse(f"{path}: {name}", repr(content.get(name)), "a list" if kind is list else "a whole number")

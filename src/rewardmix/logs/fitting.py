@@ -35,6 +35,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan
 from rewardmix.recovery import Recovery, best, confidence_set
+from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.contexts import ENOUGH, climb_many
 from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
@@ -197,7 +198,7 @@ def _recovered(
         summed: Statistics = data.total(statistics_of, mixture)
         return summed
 
-    mixture = mixture_of(start.model, data.world)
+    mixture = mixture_of_model(start.model, data.world)
     average = _average(expect(mixture))
     known = None if start.info.weights == "estimated" else mixture.weights
     done = climb(expect, mixture, average=average, prior=question.prior, weights=known, name="sample")
@@ -214,13 +215,6 @@ def _average(seen: Statistics) -> Floats:
     return np.asarray(np.where(visits > 0, counts / np.maximum(visits, 1e-300), counts.sum(axis=0) / counts.sum()))
 
 
-def mixture_of(model: RewardMixingMDP, world: World) -> Mixture:
-    """Weights and laws (M, X, Z) of a recovered model, without the end that recovery may have added."""
-    values = np.searchsorted(model.reward_values, world.reward_values)
-    laws = model.laws[:, : world.num_states][..., values]
-    return Mixture(model.weights, np.ascontiguousarray(laws.reshape(model.num_contexts, -1, values.size)))
-
-
 def _named(model: RewardMixingMDP, world: World) -> RewardMixingMDP:
     end = ("end",) * (model.num_states - world.num_states) if world.state_names else ()
     return replace(model, state_names=(*world.state_names, *end), action_names=world.action_names)
@@ -235,7 +229,7 @@ def _criterion(moments: Moments, sample: Compact, world: World, recovery: Recove
     model = recovery.model
     bags = sample.patterns(world)
     alone = statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik
-    loglik = statistics(bags, mixture_of(model, world)).loglik
+    loglik = statistics(bags, mixture_of_model(model, world)).loglik
     visited = int((moments.samples > 0).sum()) * (world.num_values - 1)
     penalty = float(np.log(max(len(sample), 2)))
     many = model.num_contexts

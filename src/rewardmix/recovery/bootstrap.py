@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -65,8 +66,20 @@ def refitted(
     return assembled(evidence.confidence, fit.mixture)
 
 
-def mixture_of_model(model: RewardMixingMDP, episodes: Episodes) -> Mixture:
-    """The reward laws of a recovered model on the states and reward values of the episodes: without an added end."""
-    places = np.searchsorted(model.reward_values, episodes.reward_values)
-    laws = model.laws[:, : episodes.num_states][..., places]
-    return Mixture(model.weights, laws.reshape(model.num_contexts, -1, episodes.reward_values.size))
+class Seen(Protocol):
+    """What was seen: episodes, or a log of them."""
+
+    @property
+    def num_states(self) -> int:
+        """S."""
+
+    @property
+    def reward_values(self) -> Floats:
+        """(Z,)."""
+
+
+def mixture_of_model(model: RewardMixingMDP, seen: Seen) -> Mixture:
+    """The reward laws of a recovered model on the states and reward values that were seen: without an added end."""
+    places = np.searchsorted(model.reward_values, seen.reward_values)
+    laws = model.laws[:, : seen.num_states][..., places]
+    return Mixture(model.weights, np.ascontiguousarray(laws.reshape(model.num_contexts, -1, places.size)))
