@@ -90,23 +90,29 @@ class ManyCopies(VecEnv):
 
 def played(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int) -> Any:
     """Value of the agent without exploration noise, with its interval."""
-    copies = ManyCopies(model, episodes, seed=987_654)
+    parts = [settings.PLAYED] * (episodes // settings.PLAYED) or [episodes]
+    return interval(np.concatenate([returns_of(agent, model, part, seed) for seed, part in enumerate(parts)]))
+
+
+def returns_of(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int, seed: int) -> Any:
+    """Returns of fresh episodes, all played at once."""
+    copies = ManyCopies(model, episodes, seed=987_654 + seed)
     observation, memory = copies.reset(), None
     begun, returns = np.ones(episodes, bool), np.zeros(episodes)
     for _ in range(model.horizon):
         actions, memory = agent.predict(observation, state=memory, episode_start=begun, deterministic=True)
         observation, rewards, begun, _ = copies.step(actions)
         returns += rewards
-    return interval(returns)
+    return returns
 
 
 class Checkpoints(BaseCallback):
     """Play the policy whenever the number of episodes passes the next checkpoint."""
 
-    def __init__(self, model: RewardMixingMDP, marks: list[int], episodes: int, keep: Any) -> None:
+    def __init__(self, model: RewardMixingMDP, marks: list[int], last: int, keep: Any) -> None:
         super().__init__()
         self.keep = keep
-        self.world, self.marks, self.episodes = model, list(marks), episodes
+        self.world, self.marks, self.episodes, self.last = model, list(marks), settings.PLAYED, last
         self.curve: list[dict[str, float]] = []
 
     def _on_step(self) -> bool:
@@ -125,16 +131,16 @@ class Checkpoints(BaseCallback):
             return
         while self.marks and done >= self.marks[0]:
             self.marks.pop(0)
-        found = played(self.model, self.world, self.episodes)
+        found = played(self.model, self.world, self.episodes if self.marks else self.last)
         self.curve.append({"episodes": done, "value": found.value, "lower": found.lower, "upper": found.upper})
         print(f"    {done:>8} episodes: {found.value:.4f} [{found.lower:.4f}, {found.upper:.4f}]", flush=True)
         self.keep(self.curve)
 
 
 def trained(
-    model: RewardMixingMDP, choice: dict[str, Any], episodes: int, marks: list[int], seed: int, keep: Any
+    model: RewardMixingMDP, choice: dict[str, Any], marks: list[int], last: int, seed: int, keep: Any
 ) -> Any:
-    """Train from scratch; the curve of values at the checkpoints, each handed to ``keep``."""
+    """Train from scratch up to the last mark, played in ``last`` episodes; every mark's value goes to ``keep``."""
     agent = RecurrentPPO(
         "MlpLstmPolicy",
         ManyCopies(model, choice["num_envs"], seed),
@@ -148,9 +154,9 @@ def trained(
         seed=seed,
         device="cpu",
     )
-    watch = Checkpoints(model, marks, settings.PLAYED, keep)
+    watch = Checkpoints(model, marks, last, keep)
     begin = time.process_time()
-    agent.learn(episodes * model.horizon, callback=watch)
+    agent.learn(marks[-1] * model.horizon, callback=watch)
     return watch.curve, time.process_time() - begin
 
 
@@ -158,17 +164,20 @@ def main() -> None:
     """The sweep, then the long runs."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--problem", default="shop")
+    asked.add_argument("--problem", default="shop", choices=list(settings.PROBLEMS))
     asked.add_argument("--seeds", type=int, default=2)
     given = asked.parse_args()
     torch.set_num_threads(1)
     torch.distributions.Distribution.set_default_validate_args(False)
-    model = problems.make(given.problem)
-    short, long = (500, 1000) if given.quick else (settings.SWEEP_EPISODES, settings.LONG)
+    known, options = settings.PROBLEMS[given.problem]
+    model = problems.make(known, **options)
+    short, long, last = settings.SWEEP_EPISODES, settings.LONG, settings.PLAYED_LAST
+    if given.quick:
+        short, long, last = 500, 1000, settings.PLAYED
     sweep: list[dict[str, Any]] = []
     for choice in settings.SWEEP:
         print(f"  {choice}", flush=True)
-        curve, seconds = trained(model, choice, short, [short], 0, lambda curve: None)
+        curve, seconds = trained(model, choice, [short], settings.PLAYED, 0, lambda curve: None)
         sweep.append({**choice, "value": curve[-1]["value"], "cpu_seconds": seconds})
     best = max(range(len(sweep)), key=lambda i: sweep[i]["value"])
     found = {"problem": given.problem, "sweep": sweep, "sweep_episodes": short, "chosen": best}
@@ -179,15 +188,15 @@ def main() -> None:
         def keep(curve: Any, seed: int = seed) -> None:
             curves[str(seed)] = curve
             if not given.quick:
-                record("learning", {**found, "curves": curves}, name=f"recurrent_{given.problem}", program="recurrent")
+                record("learning", {**found, "curves": curves}, name=f"recurrent_{known}", program="recurrent")
 
         marks = [n for n in settings.CHECKPOINTS if n < long] + [long]
-        trained(model, settings.SWEEP[best], long, marks, seed, keep)
-    columns = ["setting", "learning rate", "batch", "epochs", "entropy", "value"]
+        trained(model, settings.SWEEP[best], marks, last, seed, keep)
+    columns = ["setting", "learning rate", "hidden", "epochs", "entropy", "value"]
     table(
         columns,
         [
-            [i, row["learning_rate"], row["batch_size"], row["epochs"], row["entropy"], row["value"]]
+            [i, row["learning_rate"], row["hidden"], row["epochs"], row["entropy"], row["value"]]
             for i, row in enumerate(sweep)
         ],
     )

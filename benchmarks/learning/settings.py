@@ -39,17 +39,27 @@ OTHERS_PROBLEMS = ("shop", "probe", "riverswim", "random (5,3,6)", "lock of 6")
 SWEEP: list[dict[str, Any]] = [
     {
         "num_envs": 64,
-        "hidden": 32,
+        "hidden": hidden,
         "episodes_per_rollout": 4,
         "batch_size": 1280,
-        "epochs": 5,
+        "epochs": epochs,
         "learning_rate": rate,
         "entropy": entropy,
     }
-    for rate, entropy in ((1e-3, 0.01), (3e-3, 0.01))
+    for rate, entropy, hidden, epochs in (
+        (3e-3, 0.01, 32, 5),
+        (3e-3, 0.01, 32, 10),
+        (1e-2, 0.01, 32, 5),
+        (1e-2, 0.01, 32, 10),
+        (1e-2, 0.0, 32, 5),
+        (1e-2, 0.01, 64, 10),
+        (2e-2, 0.01, 32, 5),
+    )
 ]
 SWEEP_EPISODES = 20_000
 LONG = 200_000
 CHECKPOINTS = [2000, 5000, 10_000, 20_000, 50_000, 100_000, 150_000]
 PLAYED = 20_000
-"""Fresh episodes for every value of RecurrentPPO."""
+"""Fresh episodes for every value of RecurrentPPO; the last value of a long run takes ``PLAYED_LAST``."""
+
+PLAYED_LAST = 1_000_000
