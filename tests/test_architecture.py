@@ -12,8 +12,8 @@ ROOT = Path(rewardmix.__file__).parent
 ORDER = [
     "_version", "_errors", "_check", "arrival", "_kernels", "_counting", "draws", "theory", "model", "belief",
     "policy", "episodes", "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation",
-    "planning", "moments", "exploration", "recovery", "bootstrap", "certificate", "learning", "logs", "io", "interop",
-    "report", "cli", "__main__", "__init__",
+    "planning", "moments", "exploration", "recovery", "bootstrap", "refinement", "gathering", "certificate", "learning",
+    "logs", "io", "interop", "report", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
 

@@ -21,6 +21,11 @@ def ours(world: RewardMixingMDP, episodes: int, seed: int) -> float:
     return controller_value(learn(world, episodes=episodes, seed=seed, resamples=0).policy, world)
 
 
+def exploration_only(world: RewardMixingMDP, episodes: int, seed: int) -> float:
+    """``learn`` without refinement: Algorithm 1's stages alone."""
+    return controller_value(learn(world, episodes=episodes, seed=seed, resamples=0, refine=0).policy, world)
+
+
 def papers_recovery(world: RewardMixingMDP, episodes: int, seed: int) -> float:
     """The same exploration, then Algorithm 3 as printed; it is told the weights, which it cannot estimate."""
     found = learn(world, episodes=episodes, seed=seed, resamples=0, method=paper, weights=world.weights)
@@ -42,7 +47,7 @@ def uniform_exploration(world: RewardMixingMDP, episodes: int, seed: int) -> flo
 
 def average_reward(world: RewardMixingMDP, episodes: int, seed: int) -> float:
     """The same exploration, then the best policy for the average reward: contexts are ignored."""
-    found = learn(world, episodes=episodes, seed=seed, resamples=0)
+    found = learn(world, episodes=episodes, seed=seed, resamples=0, refine=0)
     return markov_value(plan_markov(found.model).policy, world)
 
 
@@ -95,6 +100,7 @@ def _q_learn(draws, initial, weights, moves, laws, reward_values, visits, qualit
 
 METHODS = {
     "learn": ours,
+    "without refinement": exploration_only,
     "paper's recovery": papers_recovery,
     "paper's, 3 sd": papers_recovery_narrow,
     "EM, uniform exploration": uniform_exploration,

@@ -137,9 +137,7 @@ class Checkpoints(BaseCallback):
         self.keep(self.curve)
 
 
-def trained(
-    model: RewardMixingMDP, choice: dict[str, Any], marks: list[int], last: int, seed: int, keep: Any
-) -> Any:
+def trained(model: RewardMixingMDP, choice: dict[str, Any], marks: list[int], last: int, seed: int, keep: Any) -> Any:
     """Train from scratch up to the last mark, played in ``last`` episodes; every mark's value goes to ``keep``."""
     agent = RecurrentPPO(
         "MlpLstmPolicy",

@@ -57,7 +57,7 @@ def grid(quick: bool) -> None:
 
 
 def long(quick: bool) -> None:
-    """The last column of the main table, with fewer seeds."""
+    """The last column of the main table."""
     cells((5000 if quick else settings.LONG_BUDGET,), 1 if quick else settings.LONG_SEEDS, None if quick else "long")
 
 

@@ -23,8 +23,7 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
 BUDGETS = (500, 2000, 20_000)
 SEEDS = 20
 LONG_BUDGET = 200_000
-LONG_SEEDS = 3
-"""A run of the long budget takes seconds, and seeds hardly differ there."""
+LONG_SEEDS = 20
 
 TARGETS = {2000: 0.94, 20_000: 0.99}
 
@@ -34,7 +33,7 @@ HARD_FACTOR = 0.35
 
 OTHERS_SEEDS = 5
 OTHERS_BUDGETS = (500, 2000, 20_000)
-OTHERS_PROBLEMS = ("shop", "probe", "riverswim", "random (5,3,6)", "lock of 6")
+OTHERS_PROBLEMS = ("shop", "probe", "riverswim", "random (5,3,6)", "random (10,3,8)", "lock of 6")
 
 SWEEP: list[dict[str, Any]] = [
     {

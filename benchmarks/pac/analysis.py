@@ -11,6 +11,12 @@ from benchmarks.pac import settings
 from benchmarks.record import HERE, table
 
 FOLDER = HERE / "pac"
+BOUNDS = {
+    "budget": (settings.REGRET, settings.WITHIN),
+    "rule": (settings.ACCURACY, 1 - settings.FAILURE),
+    "strict": (settings.STRICT, 1 - settings.FAILURE),
+}
+"""Part -> bound on the regret, and share of the worlds that should be within it."""
 
 
 def limits(successes: int, trials: int, failure: float = 0.05) -> tuple[float, float]:
@@ -24,9 +30,7 @@ def limits(successes: int, trials: int, failure: float = 0.05) -> tuple[float, f
 
 def show(part: str, rows: list[dict[str, Any]]) -> None:
     """How many worlds are within the bound."""
-    bound, target = settings.REGRET, settings.WITHIN
-    if part == "rule":
-        bound, target = settings.ACCURACY, 1 - settings.FAILURE
+    bound, target = BOUNDS[part]
     out = []
     for name, key in (("learn", "regret"), ("best Markov policy", "markov")):
         within = int((np.array([row[key] for row in rows]) <= bound).sum())
@@ -36,12 +40,14 @@ def show(part: str, rows: list[dict[str, Any]]) -> None:
     print(
         f"{settings.EPISODES} episodes"
         if part == "budget"
-        else f"stopping by the rule, accuracy {settings.ACCURACY}, failure {settings.FAILURE}"
+        else f"stopping by the rule, accuracy {bound}, failure {settings.FAILURE}"
     )
     table(["policy", "worlds", f"regret <= {bound}", "share", "exact 95 % limits", f"target {target}"], out)
-    if part == "rule":
+    if part != "budget":
         played = np.array([row["episodes"] for row in rows])
         print(f"episodes: median {np.median(played):g}, from {played.min()} to {played.max()}")
+        true, guessed = (np.array([row[key] for row in rows]) for key in ("regret", "estimated"))
+        print(f"mean regret {true.mean():.4f}, by the bootstrap {guessed.mean():.4f}")
     print()
 
 
@@ -59,16 +65,19 @@ def draw() -> None:
     matplotlib.rcParams["svg.hashsalt"] = "rewardmix"  # the same results give the same file
     import matplotlib.pyplot as plt
 
-    parts = [part for part in ("budget", "rule") if stored(part)]
-    figure, axes = plt.subplots(1, len(parts), figsize=(5 * len(parts), 4), layout="constrained", squeeze=False)
-    titles = {"budget": f"{settings.EPISODES} episodes", "rule": f"stopping by the rule, accuracy {settings.ACCURACY}"}
-    bounds = {"budget": settings.REGRET, "rule": settings.ACCURACY}
+    parts = [part for part in BOUNDS if stored(part)]
+    figure, axes = plt.subplots(1, len(parts), figsize=(4.2 * len(parts), 4), layout="constrained", squeeze=False)
+    titles = {
+        "budget": f"{settings.EPISODES} episodes",
+        "rule": f"by the rule, accuracy {settings.ACCURACY}",
+        "strict": f"larger worlds, accuracy {settings.STRICT}",
+    }
     for part, axis in zip(parts, axes[0], strict=True):
         rows = stored(part)
         for name, key in (("learn", "regret"), ("best Markov policy", "markov")):
             regret = np.sort([max(row[key], 1e-5) for row in rows])
             axis.step(regret, np.arange(1, regret.size + 1) / regret.size, where="post", label=name)
-        axis.axvline(bounds[part], color="0.4", ls=":")
+        axis.axvline(BOUNDS[part][0], color="0.4", ls=":")
         axis.set(xscale="log", xlabel="regret", ylabel="share of worlds with at most this", title=titles[part])
         axis.legend(loc="upper left")
     figure.savefig(FOLDER / "regret.svg", metadata={"Date": None})
@@ -76,7 +85,7 @@ def draw() -> None:
 
 def main() -> None:
     """Print and draw all that there is."""
-    for part in ("budget", "rule"):
+    for part in BOUNDS:
         if rows := stored(part):
             show(part, rows)
     draw()

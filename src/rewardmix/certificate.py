@@ -53,7 +53,7 @@ class Certificate:
 
     Attributes:
         setting: name of the confidence setting.
-        stopped: why exploration stopped.
+        stopped: what ended the run: "budget", "rule", "threshold" or "interrupted".
         proved: sentences that hold with probability 1 - failure.
         not_proved: sentences on what is an estimate.
         uncertainty: V_0.
@@ -88,6 +88,7 @@ def certify(
     recovery: Recovery,
     plan: Plan,
     *,
+    stopped: str,
     target: float | None,
     failure: float,
     bootstrap: BootstrapRegret | None,
@@ -104,9 +105,9 @@ def certify(
     }
     return Certificate(
         exploration.info.confidence,
-        exploration.info.stopped,
+        stopped,
         tuple(_proved(exploration, plan, target, failure)),
-        tuple(_not_proved(exploration, recovery, bootstrap, validation)),
+        tuple(_not_proved(exploration, recovery, bootstrap, validation, stopped)),
         exploration.uncertainty,
         target,
         exploration.info.coverage,
@@ -133,7 +134,11 @@ def _proved(exploration: Exploration, plan: Plan, target: float | None, failure:
 
 
 def _not_proved(
-    exploration: Exploration, recovery: Recovery, bootstrap: BootstrapRegret | None, validation: Evaluation | None
+    exploration: Exploration,
+    recovery: Recovery,
+    bootstrap: BootstrapRegret | None,
+    validation: Evaluation | None,
+    stopped: str,
 ) -> list[str]:
     sentences = ["The planned value is optimistic: model and policy were fitted to the same episodes."]
     if exploration.info.confidence != "theory":
@@ -145,8 +150,8 @@ def _not_proved(
         sentences.append("The bootstrap regret is an estimate, and blind for states that no episode entered.")
     if validation is None:
         sentences.append("The policy was not tried in the world on fresh episodes.")
-    if exploration.info.stopped == "interrupted":
-        sentences.append("Exploration was interrupted: this is what the episodes gathered so far say.")
+    if stopped == "interrupted":
+        sentences.append("The run was interrupted: this is what the episodes gathered so far say.")
     if recovery.info.certificate.kappa > 1.0:
         sentences.append(
             f"The radii had to grow by {recovery.info.certificate.kappa:.3g} for one model to explain all pairs."

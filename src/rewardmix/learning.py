@@ -1,14 +1,16 @@
 """Algorithm 1: explore pairs, recover a model, plan in it; and say what is known about the result.
 
     explore  ->  Exploration(moments, episodes)         Algorithm 2
+    refine   ->  Refinement(episodes)                   not in the paper; refine=0 leaves it out
     recover  ->  Recovery(model)                        Algorithm 3
     plan     ->  Plan(policy)
     certify  ->  Certificate
 
-With a budget the budget is spent. Without one, exploration goes on in rounds, each twice as long as all before, until
-the pairs are covered (V_0 <= 1/2) *and* the bootstrap puts the regret at ``accuracy`` or less; under the theory
-setting, until V_0 is at the threshold of the paper's theorem. Neither rule alone will do: V_0 follows the number of
-episodes and not what they showed, and the bootstrap cannot see rooms that were never entered.
+With a budget the budget is spent: at least half of it on exploration, the rest on refinement if that is ready. Without
+one, this goes on in rounds, each twice as long as all before, until the pairs are covered (V_0 <= 1/2) *and* the
+bootstrap puts the regret at ``accuracy`` or less; under the theory setting, exploration goes on until V_0 is at the
+threshold of the paper's theorem. Neither rule alone will do: V_0 follows the number of episodes and not what they
+showed, and the bootstrap cannot see rooms that were never entered.
 """
 
 from __future__ import annotations
@@ -26,20 +28,17 @@ from rewardmix import environments, problems, stored, theory
 from rewardmix._check import as_count, as_number
 from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
 from rewardmix.certificate import Certificate, Truth, certify
+from rewardmix.episodes import Episodes
 from rewardmix.evaluation import Evaluation, controller_value, evaluate
-from rewardmix.exploration import Exploration, explore, practical
+from rewardmix.exploration import Exploration, practical
 from rewardmix.exploration.confidence import Confidence
-from rewardmix.exploration.results import Update
+from rewardmix.gathering import COVERED, TRIED, Gathered, Gatherer, Stage, interrupted
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told
-from rewardmix.planning.result import Round
 from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, best, recover
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.result import Method
-
-COVERED = 0.5
-"""V_0 at which the practical setting may stop."""
 
 FIRST_ROUND = 1000
 """Episodes of the first round, without a budget."""
@@ -51,20 +50,6 @@ PLANNING_SECONDS = 60.0
 """Time limit of planning; only four and more contexts come near it."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Progress, for ``on_update``: which stage is under way, and what it says of itself.
-
-    Attributes:
-        name: "forecast", "explore", "recover", "plan", "bootstrap" or "validate".
-        detail: episodes that the rule may take (forecast), an exploration's Update, a planner's Round, resamples
-            done (bootstrap), episodes played (validate), or None where a stage begins.
-    """
-
-    name: str
-    detail: Update | Round | float | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Learned:
     """What ``learn`` returns.
@@ -73,7 +58,8 @@ class Learned:
         policy: adapts to each episode; it can be played, saved, and valued exactly in any model.
         model: the recovered world.
         plan: the policy with its bracket in that model.
-        exploration: what was gathered.
+        exploration: what was gathered without looking at rewards.
+        refinement: episodes that were played after it where plausible models differ, or None.
         recovery: how the model came about.
         certificate: what is known about the policy.
     """
@@ -82,8 +68,14 @@ class Learned:
     model: RewardMixingMDP
     plan: Plan
     exploration: Exploration
+    refinement: Episodes | None
     recovery: Recovery
     certificate: Certificate
+
+    @property
+    def episodes(self) -> int:
+        """All that were played."""
+        return self.exploration.episodes + (0 if self.refinement is None else len(self.refinement))
 
 
 def learn(
@@ -97,6 +89,7 @@ def learn(
     seed: int = 0,
     confidence: Confidence = practical,
     method: Method = best,
+    refine: float = 0.5,
     separation: float = 0.0,
     resamples: int = 8,
     validate: int = 0,
@@ -118,6 +111,9 @@ def learn(
         seed: the same seed gives the same result.
         confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``.
         method: of recovery, ``best`` or ``paper``.
+        refine: largest share of the episodes that refinement gets, once every action was tried; 0 is Algorithm 1 as
+            printed. Only the practical setting refines, with ``best``, up to a million episodes, and not in vector
+            environments.
         separation: delta, if known; only the threshold of the theory setting uses it.
         resamples: of the bootstrap; 0 leaves it out (not without a budget).
         validate: fresh episodes in which the final policy is tried.
@@ -135,6 +131,7 @@ def learn(
         seed=as_count("seed", seed, least=0),
         confidence=confidence,
         method=method,
+        refine=as_number("refine", refine, above=-1e-300, below=1.0),
         resamples=as_count("resamples", resamples, least=0 if episodes is not None else 2),
         horizon=horizon,
         reward_values=reward_values,
@@ -143,7 +140,7 @@ def learn(
     )
     as_count("validate", validate, least=0)
     if episodes is not None:
-        return run.finish(run.explored(as_count("episodes", episodes)), None, validate)
+        return run.finish(run.gather.up_to(as_count("episodes", episodes), {"tried": TRIED}), "budget", None, validate)
     if confidence.name == "theory":
         return run.to_threshold(as_number("separation", separation, above=-1e-300), validate)
     return run.by_rule(validate)
@@ -161,60 +158,64 @@ class _Run:
     seed: int
     confidence: Confidence
     method: Method
+    refine: float
     resamples: int
     horizon: int | None
     reward_values: ArrayLike | None
     tell: Callable[[Stage], None]
     checkpoint: Path | None
 
+    @property
+    def gather(self) -> Gatherer:
+        """Who plays."""
+        return Gatherer(
+            self.world,
+            self.confidence,
+            self.failure,
+            self.seed,
+            self.horizon,
+            self.reward_values,
+            self.refine,
+            self.method,
+            self.recovered,
+            self.tell,
+            self.checkpoint,
+        )
+
     def by_rule(self, validate: int) -> Learned:
         """Rounds until pairs are covered and the bootstrap is content."""
         states, actions, length = self._sizes()
         pairs = theory.practical_episodes(states, actions, length, COVERED)
         self.tell(Stage("forecast", max(FIRST_ROUND, pairs, states * actions * length / self.accuracy)))
-        number, after = self._rounds_passed(), None
-        known = isinstance(self.world, RewardMixingMDP)  # played anew in each round: the same as if there were none
+        number, gather = self._rounds_passed(), self.gather
+        after, following = None, gather.refined_before(FIRST_ROUND << number)
         while True:
-            after = self.explored(FIRST_ROUND << number, None if known else after)
-            last = after.info.stopped == "interrupted" or after.episodes >= MOST_EPISODES
-            if after.uncertainty <= COVERED or last:
-                learned = self.finish(after, COVERED, 0)
+            found = gather.up_to(FIRST_ROUND << number, {"threshold": COVERED}, after, following)
+            last = found.interrupted or FIRST_ROUND << number >= MOST_EPISODES
+            if found.exploration.uncertainty <= COVERED or last:
+                learned = self.finish(found, "rule", COVERED, 0)
                 estimate = learned.certificate.bootstrap
                 if last or (estimate is not None and estimate.mean <= self.accuracy):
                     return self._validated(learned, validate)
             number += 1
             self._pass_round(number)
+            if not gather.known:
+                after, following = found.exploration, found.following
 
     def to_threshold(self, separation: float, validate: int) -> Learned:
         """Explore until V_0 is at the threshold of theorem:upper_bound."""
         states, actions, length = self._sizes()
         target = theory.threshold(self.accuracy, separation, length)
         self.tell(Stage("forecast", theory.fluid_episodes(states, actions, length, target, self.failure)))
-        return self.finish(self.explored(None, threshold=target), target, validate)
+        found = self.gather.explored(None, {"threshold": target})
+        return self.finish(Gathered(found, None, interrupted(found)), "threshold", target, validate)
 
-    def explored(
-        self, episodes: int | None, after: Exploration | None = None, threshold: float | None = None
-    ) -> Exploration:
-        """Algorithm 2, up to ``episodes`` in all."""
-        return explore(
-            self.world,
-            episodes=episodes,
-            threshold=threshold,
-            failure=self.failure,
-            confidence=self.confidence,
-            seed=self.seed,
-            horizon=self.horizon,
-            reward_values=self.reward_values,
-            after=after,
-            on_update=lambda update: self.tell(Stage("explore", update)),
-            checkpoint=None if self.checkpoint is None else self.checkpoint / "exploration",
-        )
-
-    def finish(self, exploration: Exploration, target: float | None, validate: int) -> Learned:
+    def finish(self, gathered: Gathered, stopped: str, target: float | None, validate: int) -> Learned:
         """Algorithm 3, planning, and what may be said of the result."""
+        exploration = gathered.exploration
         if exploration.episodes == 0:  # only an interrupt ends exploration before its first episode
             raise KeyboardInterrupt
-        recovery = self.recovered(exploration)
+        recovery = self.recovered(gathered)
         self.tell(Stage("plan"))
         found = plan(
             recovery.model,
@@ -226,21 +227,23 @@ class _Run:
             exploration,
             recovery,
             found,
+            stopped="interrupted" if gathered.interrupted else stopped,
             target=target,
             failure=self.failure,
-            bootstrap=self._bootstrap(exploration, recovery, found),
+            bootstrap=self._bootstrap(gathered, recovery, found),
             validation=None,
             truth=self._truth(found),
         )
-        learned = Learned(found.policy, recovery.model, found, exploration, recovery, certificate)
+        learned = Learned(found.policy, recovery.model, found, exploration, gathered.following, recovery, certificate)
         return self._validated(learned, validate)
 
-    def recovered(self, exploration: Exploration) -> Recovery:
+    def recovered(self, gathered: Gathered) -> Recovery:
         """Algorithm 3, on whole episodes if they were kept; states and actions get the world's own names."""
         self.tell(Stage("recover"))
-        data = exploration.moments if exploration.gathered is None else exploration.gathered
+        exploration = gathered.exploration
         recovery = recover(
-            data,
+            exploration.moments if exploration.gathered is None else exploration.gathered,
+            following=gathered.following,
             num_contexts=self.num_contexts,
             weights=self.weights,
             method=self.method,
@@ -253,12 +256,13 @@ class _Run:
         named = dataclasses.replace(recovery.model, state_names=(*states, *ended), action_names=actions)
         return dataclasses.replace(recovery, model=named)
 
-    def _bootstrap(self, exploration: Exploration, recovery: Recovery, found: Plan) -> BootstrapRegret | None:
-        if exploration.gathered is None or self.resamples == 0:
+    def _bootstrap(self, gathered: Gathered, recovery: Recovery, found: Plan) -> BootstrapRegret | None:
+        episodes = gathered.whole
+        if episodes is None or self.resamples == 0:
             return None
         self.tell(Stage("bootstrap", 0))
         return bootstrap_regret(
-            exploration.gathered,
+            episodes,
             recovery,
             found.policy,
             resamples=self.resamples,

@@ -34,7 +34,9 @@ def test_the_folder_holds_everything(folder):
     assert result["record"]["settings"]["episodes"] == 1500
     assert result["seed"] == 4
     assert load(folder / "model.safetensors").num_states == 4
-    assert load(folder / "moments.safetensors").episodes == 1500
+    assert load(folder / "moments.safetensors").episodes == 750  # the other half is refinement
+    assert result["world"]["episodes"] == 1500
+    assert result["world"]["refined"] == 750
     exact = evaluate(load(folder / "policy.safetensors").policy, problems.make("shop")).value
     assert result["truth"]["value"] == pytest.approx(exact, abs=1e-12)
 

@@ -7,7 +7,8 @@ import pytest
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.bootstrap import bootstrap_regret
 from rewardmix.exploration import theory
-from rewardmix.learning import FIRST_ROUND, Stage, learn
+from rewardmix.gathering import Stage
+from rewardmix.learning import FIRST_ROUND, learn
 from rewardmix.policy import Controller
 
 
@@ -20,7 +21,7 @@ def test_two_thousand_episodes_capture_what_adapting_is_worth(name, options):
     assert truth.value == pytest.approx(evaluate(learned.policy, problems.make(name, **options)).value, abs=1e-12)
     assert truth.markov < truth.best_lower <= truth.best_upper <= truth.told + 1e-9
     assert isinstance(learned.policy, Controller)
-    assert learned.exploration.episodes == 2000
+    assert learned.episodes == 2000
 
 
 def test_the_planned_value_is_never_reported_as_the_return():
@@ -60,8 +61,9 @@ def test_without_a_budget_the_rule_stops_and_says_beforehand():
     assert certificate.uncertainty <= 0.5
     assert certificate.bootstrap.mean <= 0.3
     assert certificate.target == 0.5
-    assert learned.exploration.episodes == FIRST_ROUND
-    assert {stage.name for stage in told} == {"forecast", "explore", "recover", "plan", "bootstrap"}
+    assert learned.episodes == FIRST_ROUND
+    assert certificate.stopped == "rule"
+    assert {stage.name for stage in told} == {"forecast", "explore", "refine", "recover", "plan", "bootstrap"}
 
 
 def test_the_theory_setting_asks_for_its_threshold():
@@ -72,12 +74,13 @@ def test_the_theory_setting_asks_for_its_threshold():
     assert not any("threshold" in sentence for sentence in certificate.proved)
 
 
-def test_rounds_change_nothing(tmp_path):
+@pytest.mark.parametrize("refine", [0.0, 0.5])
+def test_rounds_change_nothing(tmp_path, refine):
     """In one go, in rounds, with and without a checkpoint: the same counts, the same policy."""
-    rounds = learn("random", accuracy=0.004, seed=5)
-    again = learn("random", accuracy=0.004, seed=5, checkpoint=tmp_path)
-    straight = learn("random", accuracy=0.004, episodes=rounds.exploration.episodes, seed=5, resamples=0)
-    assert rounds.exploration.episodes > FIRST_ROUND
+    rounds = learn("random", accuracy=0.004, seed=5, refine=refine)
+    again = learn("random", accuracy=0.004, seed=5, refine=refine, checkpoint=tmp_path)
+    straight = learn("random", accuracy=0.004, episodes=rounds.episodes, seed=5, refine=refine, resamples=0)
+    assert rounds.episodes > FIRST_ROUND
     for other in (again, straight):
         np.testing.assert_array_equal(other.model.rewards, rounds.model.rewards)
         np.testing.assert_array_equal(other.exploration.moments.pair_tables, rounds.exploration.moments.pair_tables)

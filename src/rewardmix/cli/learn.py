@@ -18,7 +18,8 @@ from rewardmix.cli.progress import bar, live_line
 from rewardmix.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardmix.learning import Learned, Stage
+    from rewardmix.gathering import Stage
+    from rewardmix.learning import Learned
 
 VALIDATE = 1000
 """Fresh episodes in which the policy is tried where no true model tells its value."""
@@ -34,6 +35,7 @@ def learn(
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same result. [0]")] = None,
     setting: Annotated[str | None, typer.Option(help="practical, theory or paper. [practical]")] = None,
     method: Annotated[str | None, typer.Option(help="Recovery: best or paper. [best]")] = None,
+    refine: Annotated[float | None, typer.Option(help="Largest share of episodes for refinement. [0.5]")] = None,
     validate: Annotated[int | None, typer.Option(help="Fresh episodes to try the policy in.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
     modules: Annotated[str | None, typer.Option("--import", help="Modules that register environments.")] = None,
@@ -52,7 +54,7 @@ def learn(
     shutil.rmtree(checkpoint)
     _show(learned, time.monotonic() - began)
     typer.echo(f"report: {out / 'report.html'}")
-    if learned.exploration.info.stopped == "interrupted":
+    if learned.certificate.stopped == "interrupted":
         typer.echo("rewardmix: interrupted; the result holds what was gathered until then", err=True)
         sys.exit(130)
 
@@ -74,6 +76,7 @@ def _run(settings: Settings, place: Any, checkpoint: Path) -> Learned:
             seed=settings.seed,
             confidence=inputs.confidence_of(settings.setting),
             method=inputs.method_of(settings.method),
+            refine=settings.refine,
             validate=validate,
             horizon=settings.horizon,
             on_update=_teller(show_bar, show_line),
@@ -92,6 +95,8 @@ def _teller(show_bar: Any, show_line: Any) -> Any:
             speed = detail.episodes / max(time.monotonic() - began, 1e-9)
             known = f"uncertainty {detail.uncertainty:.2f}, {detail.pairs:,} pairs"
             show_bar(detail.episodes, f"{detail.episodes:,} at {speed:,.0f}/s, {known}")
+        elif stage.name == "refine":
+            show_bar(detail, f"{detail:,}, refining")
         elif stage.name == "plan" and detail is not None:
             show_line(f"planning: {detail.lower:.5f} .. {detail.upper:.5f}")
         else:
@@ -133,8 +138,9 @@ def _show(learned: Learned, seconds: float) -> None:
     tables.show(f"What policies earn ({measured[comparison['measured']]})", ["policy", "value"], rows)
     found = learned.certificate
     typer.echo(
-        f"{learned.exploration.episodes} episodes in {seconds:.1f} s ({found.setting} setting, stopped by "
-        f"{found.stopped}): uncertainty {found.uncertainty:.3f}, pairs seen {found.coverage.seen}, "
+        f"{learned.episodes} episodes in {seconds:.1f} s ({found.setting} setting, stopped by {found.stopped}), "
+        f"{learned.exploration.episodes} of them explored: "
+        f"uncertainty {found.uncertainty:.3f}, pairs seen {found.coverage.seen}, "
         f"never seen {found.coverage.never_seen}"
     )
     if found.truth is not None:

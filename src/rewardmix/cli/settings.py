@@ -26,6 +26,7 @@ class Settings:
     seed: int = 0
     setting: str = "practical"
     method: str = "best"
+    refine: float = 0.5
     validate: int | None = None
     horizon: int | None = None
     modules: str | None = None

@@ -18,14 +18,18 @@ def sizes_of(env: Any) -> tuple[int, int]:
     """(S, A) of an environment; one without Discrete spaces from 0 on is refused."""
     if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
         refuse("env", type(env).__name__, "a Gymnasium environment")
-    vector = isinstance(env, gymnasium.vector.VectorEnv)
     sizes = []
     for name in ("observation_space", "action_space"):
-        space = getattr(env, f"single_{name}" if vector else name)
+        space = getattr(env, f"single_{name}" if is_vector(env) else name)
         if not isinstance(space, spaces.Discrete) or space.start != 0:
             refuse(f"env.{name}", space, "Discrete(n) starting at 0; wrap the environment to number its states")
         sizes.append(int(space.n))
     return sizes[0], sizes[1]
+
+
+def is_vector(env: Any) -> bool:
+    """Whether it plays several episodes at once."""
+    return isinstance(env, gymnasium.vector.VectorEnv)
 
 
 def horizon_of(env: Any) -> int:
@@ -50,6 +54,7 @@ def play(
     seed: int = 0,
     *,
     horizon: int | None = None,
+    reward_values: Floats | None = None,
     on_update: Callable[[int], None] | None = None,
 ) -> Episodes:
     """Play ``episodes`` episodes through reset and step alone. Episodes may end early; at the horizon they are left.
@@ -84,12 +89,12 @@ def play(
         num_states=num_states,
         num_actions=num_actions,
         lengths=(actions >= 0).sum(axis=1),
-        reward_values=reward_values_of(env),
+        reward_values=reward_values_of(env) if reward_values is None else reward_values,
     )
 
 
 def _attribute(env: Any, name: str) -> Any:
-    if isinstance(env, gymnasium.vector.VectorEnv):
+    if is_vector(env):
         return getattr(env.unwrapped, name, None)
     return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
 

@@ -81,6 +81,8 @@ def explore(
     *,
     episodes: int | None = None,
     threshold: float | None = None,
+    tried: int | None = None,
+    least: int = 0,
     failure: float = 0.05,
     confidence: Confidence = practical,
     counts: Counting = all_pairs,
@@ -101,6 +103,8 @@ def explore(
         env_or_model: a model, a problem's name, or a Gymnasium environment (single or vector) with Discrete spaces.
         episodes: budget, in all: what ``after`` or a checkpoint has played counts.
         threshold: stop once V_0 is at most this.
+        tried: stop once every action of every state that was acted in was taken this often.
+        least: episodes to play in any case before one of these counts.
         failure: what confidence levels may fail with.
         confidence: ``paper(c)``, ``theory`` or ``practical``.
         counts: ``all_pairs`` or ``selected``.
@@ -125,13 +129,16 @@ def explore(
     as_number("failure", failure, above=0.0, below=1.0)
     if threshold is not None:
         as_number("threshold", threshold, above=0.0)
+    if tried is not None:
+        as_count("tried", tried)
+    as_count("least", least, least=0)
     if as_number("growth", growth) < 1.0:
         refuse("growth", growth, "a factor of at least 1")
     if isinstance(world, RewardMixingMDP):
         player: Any = engine(world, seed, keep)
     else:
         player = EnvironmentEngine(world, seed, keep, horizon, reward_values)
-    run = Run(world, player, confidence, counts, strategy, growth, failure, budget, threshold, on_update)
+    run = Run(world, player, confidence, counts, strategy, growth, failure, budget, threshold, tried, least, on_update)
     if checkpoint is not None:
         names = settings_of(
             world=fingerprint(world),
@@ -160,6 +167,8 @@ class Run:
     failure: float
     budget: int | None
     threshold: float | None
+    tried: int | None
+    least: int
     on_update: Callable[[Update], None] | None
     checkpoint: Checkpoint | None = None
 
@@ -168,6 +177,7 @@ class Run:
         self.tally = self.engine.fresh_tally(self.counts.ordered)
         self.plan = blank_plan(self.tally, self.confidence, self.failure)
         self.curve: list[tuple[float, float]] = []
+        self.tried_all = False
         self._resume(after)
         try:
             stopped = self._loop()
@@ -186,23 +196,36 @@ class Run:
                 self._save()
                 self._refresh()
                 next_refresh = max(played + 1, math.ceil(self.growth * played))
+                if played < self.least:
+                    next_refresh = min(next_refresh, self.least)  # decide on up-to-date estimates
                 choices = self.strategy(self.plan)
             elif self.tally.progress[kernels.DIRTY] and played >= self._patience():
                 touch_up(self.plan, self.tally, self.confidence)
                 choices = self.strategy(self.plan)
-                if self.threshold is not None and self.plan.uncertainty <= self.threshold:
-                    next_refresh = played  # decide on up-to-date estimates
+                if self._certain_enough:
+                    next_refresh = played
                     continue
             self._tell()
-            if self.threshold is not None and self.plan.uncertainty <= self.threshold:
+            if self._certain_enough:
                 return "threshold"
+            if self.tried_all and played >= self.least:
+                return "tried"
             if self.budget is not None and played >= self.budget:
                 return "budget"
             until = next_refresh if self.budget is None else min(next_refresh, self.budget)
             self.engine.play(self.plan, choices, self.tally, until, self._patience(), self.growth)
 
+    @property
+    def _certain_enough(self) -> bool:
+        if self.threshold is None or self.tally.episodes < self.least:
+            return False
+        return self.plan.uncertainty <= self.threshold
+
     def _refresh(self) -> None:
         refresh(self.plan, self.tally, self.confidence, self.growth)
+        if self.tried is not None and self.tally.episodes > 0:
+            visits = self.tally.visits.reshape(self.tally.num_states, -1)
+            self.tried_all = bool(visits[visits.any(axis=1)].min() >= self.tried)
         self.curve.append((float(self.tally.episodes), self.plan.uncertainty))
 
     def _patience(self) -> int:

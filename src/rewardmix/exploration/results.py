@@ -21,7 +21,7 @@ class Info:
     """How it went.
 
     Attributes:
-        stopped: "budget", "threshold" or "interrupted" ("error" inside an ExplorationError).
+        stopped: "budget", "threshold", "tried" or "interrupted" ("error" inside an ExplorationError).
         confidence: name of the confidence setting.
         guarantee: what that setting promises.
         counts: name of the counting rule.

@@ -96,15 +96,15 @@ def moment_start(evidence: Evidence, question: Question, rng: np.random.Generato
     spread = starts.spread_laws(fit.spread, confidence.num_points)
     groups = groups_of_points(fit.component, confidence.width)
     equal = np.array([0.5, 0.5])
-    if evidence.bags is None:
+    if evidence.blind is None:
         weights = equal if question.weights is None else question.weights
         uneven = abs(weights[0] - 0.5) > 1e-9
         return Start(fit, average, spread, weights, groups, _real(groups, spread) if uneven else groups[:0])
-    found = orientation(evidence.bags, average, spread, groups)
+    found = orientation(evidence.blind, average, spread, groups)
     wanted = 1.0 if question.weights is None else float(np.sign(question.weights[1] - question.weights[0]))
     turn = np.where(np.nan_to_num(found.slope) * wanted < 0, -1.0, 1.0)
     spread = spread * turn[groups][:, None]
-    weights = closed_form(evidence.bags, average, spread)[0] if question.weights is None else question.weights
+    weights = closed_form(evidence.blind, average, spread)[0] if question.weights is None else question.weights
     real = _real(groups, spread)
     undecided = np.setdiff1d(real, np.flatnonzero(found.decided))
     if wanted == 0.0 or (question.weights is None and real.size < 2):  # turning everything only swaps the labels

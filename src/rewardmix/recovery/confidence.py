@@ -147,6 +147,17 @@ class ConfidenceSet:
         """The same set with every radius of averages and covariances multiplied."""
         return replace(self, average_radius=self.average_radius * factor, radius=self.radius * factor)
 
+    def moved(self, moments: Moments) -> ConfidenceSet:
+        """The same rewards with moves and starts from other counts: these may come from episodes of any policy."""
+        initial, initial_radius, transition, transition_radius = _dynamics(moments, theory.share(self.failure))
+        return replace(
+            self,
+            initial=initial,
+            initial_radius=initial_radius,
+            transition=transition,
+            transition_radius=transition_radius,
+        )
+
     def contains(self, model: RewardMixingMDP) -> bool:
         """Whether no interval excludes the model."""
         return not any(mask.any() for *_, mask in self.checks(model))

@@ -20,15 +20,26 @@ class Evidence:
         confidence: the confidence set.
         moments: the counts behind it, if there are any.
         bags: the rewards of whole episodes, if they were kept.
+        blind: those of the episodes whose actions did not follow their rewards: only these may be averaged.
     """
 
     confidence: ConfidenceSet
     moments: Moments | None = None
     bags: Patterns | None = None
+    blind: Patterns | None = None
 
 
-def evidence_of(data: Any, *, failure: float = 0.05, accuracy: float = 0.1, radius: Radius = hoeffding) -> Evidence:
-    """A confidence set and whatever finer there is."""
+def evidence_of(
+    data: Any,
+    following: Episodes | None = None,
+    *,
+    failure: float = 0.05,
+    accuracy: float = 0.1,
+    radius: Radius = hoeffding,
+) -> Evidence:
+    """A confidence set and whatever finer there is; ``following`` episodes only with whole episodes as ``data``."""
+    if following is not None and not isinstance(data, Episodes):
+        refuse("data", type(data).__name__, "Episodes, where there are others that follow rewards")
     if isinstance(data, ConfidenceSet):
         return Evidence(data)
     if isinstance(data, Moments):
@@ -36,5 +47,9 @@ def evidence_of(data: Any, *, failure: float = 0.05, accuracy: float = 0.1, radi
     if isinstance(data, Episodes):
         moments = Moments.of(data)
         confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
-        return Evidence(confidence, moments, merged(patterns(data)))
+        bags = blind = merged(patterns(data))
+        if following is not None:
+            confidence = confidence.moved(moments + Moments.of(following))
+            bags = merged(patterns(data + following))
+        return Evidence(confidence, moments, bags, blind)
     refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")

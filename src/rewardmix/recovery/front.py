@@ -19,6 +19,7 @@ from rewardmix.recovery.result import Method, Question, Recovery
 def recover(
     data: ConfidenceSet | Moments | Episodes,
     *,
+    following: Episodes | None = None,
     num_contexts: int = 2,
     weights: ArrayLike | None = None,
     prior: float = 1.0,
@@ -33,6 +34,8 @@ def recover(
     Args:
         data: whole episodes say most (weights, orientation and more than two contexts need them); moments and
             confidence sets are enough for the rest.
+        following: further episodes, whose actions did follow their rewards. They count in the likelihood and for the
+            moves, and are kept out of every average.
         num_contexts: M; ``choose_contexts`` finds it.
         weights: (M,) if known; "uniform" for equal ones; None to estimate them.
         prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood.
@@ -48,7 +51,7 @@ def recover(
     if isinstance(prior, int | float) and prior != 0:
         as_number("prior", prior, above=0.0)
     question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
-    return method(evidence_of(data, failure=failure, accuracy=accuracy, radius=radius), question)
+    return method(evidence_of(data, following, failure=failure, accuracy=accuracy, radius=radius), question)
 
 
 def as_weights(weights: Any, num_contexts: int) -> Floats | None:

@@ -111,9 +111,9 @@ def _oriented(evidence: Evidence, question: Question, spread: Floats, groups: ND
     if wanted == 0.0:
         return spread, 0
     real = int((np.bincount(groups, weights=np.abs(spread).max(axis=1) > 1e-9) > 0).sum())
-    if evidence.bags is None:
+    if evidence.blind is None:
         return spread, real
-    found = orientation(evidence.bags, evidence.confidence.average_laws, spread, groups)
+    found = orientation(evidence.blind, evidence.confidence.average_laws, spread, groups)
     turn = np.where(np.nan_to_num(found.slope) * wanted < 0, -1.0, 1.0)
     return spread * turn[groups][:, None], max(real - int(found.decided.sum()), 0)
 

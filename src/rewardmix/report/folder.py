@@ -62,6 +62,7 @@ def summary_of(
         model=learned.model,
         plan=learned.plan,
         moments=learned.exploration.moments,
+        refined=learned.episodes - learned.exploration.episodes,
         uncertainty=[(float(k), float(v)) for k, v in learned.exploration.info.curve],
         intervals=(info.lower, info.upper),
         certificate=plain_certificate(learned),

@@ -88,7 +88,8 @@ def _security(script: str, style: str) -> str:
 
 def _lead(summary: Mapping[str, Any]) -> str:
     world = summary["world"]
-    seen = f"From {words.count(world['episodes'])} episodes, a" if world["episodes"] else "A"
+    refined = f", {words.count(world['refined'])} of them played where models differ" if world.get("refined") else ""
+    seen = f"From {words.count(world['episodes'])} episodes{refined}, a" if world["episodes"] else "A"
     states = f"{world['states']} states, " if world["states"] > 1 else ""
     return (
         f"{seen} policy was learned for episodes of {world['horizon']} steps ({states}{world['actions']} actions) that "

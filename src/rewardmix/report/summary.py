@@ -36,6 +36,7 @@ def summarise(
     model: RewardMixingMDP,
     plan: Plan,
     moments: Moments | None = None,
+    refined: int = 0,
     uncertainty: Sequence[tuple[float, float]] = (),
     intervals: tuple[ArrayLike, ArrayLike] | None = None,
     certificate: Mapping[str, Any] | None = None,
@@ -55,6 +56,7 @@ def summarise(
         model: as recovered.
         plan: made for ``model``.
         moments: what exploration counted.
+        refined: episodes of refinement, which no count of pairs holds.
         uncertainty: (episodes, V_0), in the order of time.
         intervals: lower and upper limits, each shaped like ``model.rewards``.
         certificate: what was and was not proved; its fields are in ``docs/report.md``.
@@ -82,7 +84,7 @@ def summarise(
         "command": command,
         "seed": seed,
         "record": dict(record or {}),
-        "world": _world(model, moments),
+        "world": _world(model, moments, refined),
         "planned": [plan.lower, plan.upper],
         "answer": _answer(plan, certificate, comparison, truth),
         "comparison": comparison,
@@ -100,7 +102,7 @@ def summarise(
     return dict(plain(summary))
 
 
-def _world(model: RewardMixingMDP, moments: Moments | None) -> dict[str, Any]:
+def _world(model: RewardMixingMDP, moments: Moments | None, refined: int) -> dict[str, Any]:
     return {
         "states": model.num_states,
         "actions": model.num_actions,
@@ -112,7 +114,8 @@ def _world(model: RewardMixingMDP, moments: Moments | None) -> dict[str, Any]:
         "reward_values": model.reward_values,
         "weights": model.weights,
         "initial": model.initial,
-        "episodes": None if moments is None else moments.episodes,
+        "episodes": None if moments is None else moments.episodes + refined,
+        "refined": refined,
     }
 
 

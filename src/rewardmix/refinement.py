@@ -1,0 +1,143 @@
+"""Refinement: what is left of a budget once pairs are covered, spent where it decides something.
+
+    batch after batch:
+        draw a model that the episodes so far could have come from   (EM on resampled episodes)
+        play the best policy of that model
+
+Exploration looks at every pair that can be reached, whether or not a good policy would ever go there. This looks where
+some plausible model says that it pays (posterior sampling, with the bootstrap for a posterior). Its actions follow the
+rewards of the same episode, so its episodes must not be averaged: recovery counts them in the likelihood and for the
+moves alone (``recover(following=...)``). It cannot find rooms that no episode entered; that is why it comes second.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rewardmix import environments, stored
+from rewardmix._check import Floats, as_count, refuse
+from rewardmix.episodes import PARTS, Episodes
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import plan
+from rewardmix.policy import Controller
+from rewardmix.recovery import Recovery
+from rewardmix.recovery.bootstrap import resampled
+from rewardmix.simulation import simulate
+
+BATCHES = 8
+"""Models drawn. Two to sixteen do about equally well; each costs a climb and a plan."""
+
+PLANNING_SECONDS = 5.0
+"""Time limit of a batch's plan with four and more contexts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """What refinement gathered.
+
+    Attributes:
+        episodes: its own, without those of exploration.
+        interrupted: whether it was stopped by Ctrl-C; whole batches are kept.
+    """
+
+    episodes: Episodes
+    interrupted: bool = False
+
+
+def refine(
+    env_or_model: Any,
+    gathered: Episodes,
+    found: Recovery,
+    *,
+    episodes: int,
+    batches: int = BATCHES,
+    gap: float = 1e-2,
+    seed: int = 0,
+    on_update: Callable[[int], None] | None = None,
+    checkpoint: str | Path | None = None,
+) -> Refinement:
+    """Play the best policies of plausible models. Ctrl-C returns the batches that were played.
+
+    Args:
+        env_or_model: the world that ``gathered`` came from: a model or a Gymnasium environment.
+        gathered: all episodes so far.
+        found: a model recovered from them, where the climbs begin.
+        episodes: how many to play.
+        batches: in how many parts; after each, the next model is drawn from all episodes so far.
+        gap: of the plans; a plausible model is no better known than that.
+        seed: the same seed gives the same episodes.
+        on_update: called with the number of episodes played.
+        checkpoint: a folder. Batches that are in it are not played again.
+    """
+    count = as_count("episodes", episodes, least=0)
+    shares = np.diff(np.linspace(0, count, as_count("batches", batches) + 1).astype(int))
+    folder = None if checkpoint is None else Path(checkpoint)
+    played = gathered[:0]
+    try:
+        for number, share in enumerate(shares[shares > 0]):
+            own = int(np.random.default_rng([seed, 3, len(gathered), number]).integers(1 << 62))
+            name = f"batch-{number:03d}.safetensors"
+            settings = {"seed": seed, "after": len(gathered), "episodes": count, "batches": batches}
+            batch = None if folder is None else _saved(folder / name, settings)
+            if batch is None:
+                policy = _plausible(gathered + played, found, gap, own)
+                batch = _played(env_or_model, policy, int(share), own, gathered)
+                if folder is not None:
+                    _save(folder / name, batch, settings)
+            played = played + batch
+            if on_update:
+                on_update(len(played))
+    except KeyboardInterrupt:
+        return Refinement(played, interrupted=True)
+    return Refinement(played)
+
+
+def _plausible(episodes: Episodes, found: Recovery, gap: float, seed: int) -> Controller:
+    """The best policy of one resampled model."""
+    (model,) = resampled(episodes, found, resamples=1, seed=seed)
+    limit = PLANNING_SECONDS if model.num_contexts > 3 else None
+    return plan(model, gap=gap, time_limit=limit).policy
+
+
+def _played(world: Any, policy: Controller, count: int, seed: int, like: Episodes) -> Episodes:
+    if isinstance(world, RewardMixingMDP):
+        return simulate(policy, world, count, seed)
+    values: Floats = like.reward_values
+    return environments.play(world, policy, count, seed % (1 << 31), horizon=like.horizon, reward_values=values)
+
+
+def stored_batches(folder: Path, total: int) -> Episodes | None:
+    """Batches of all rounds that ended before ``total`` episodes, as they were played; None if there are none."""
+    paths = sorted(folder.glob("*/batch-*.safetensors"))
+    found = [_episodes(path) for path in paths if int(path.parent.name) < total]
+    return reduce(operator.add, found) if found else None
+
+
+def _save(path: Path, batch: Episodes, settings: dict[str, int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    world = {"num_states": batch.num_states, "num_actions": batch.num_actions}
+    arrays = {**{part: getattr(batch, part) for part in PARTS}, "reward_values": batch.reward_values}
+    stored.write(path, "refinement", arrays, {**settings, **world})
+
+
+def _saved(path: Path, settings: dict[str, int]) -> Episodes | None:
+    """A batch that an earlier, interrupted call has played."""
+    if not path.is_file():
+        return None
+    _, _, meta = stored.read(path)
+    for name, value in settings.items():
+        if meta[name] != value:
+            refuse("checkpoint", f"{name} = {meta[name]!r} in {path.parent}", f"{value!r}, or another folder")
+    return _episodes(path)
+
+
+def _episodes(path: Path) -> Episodes:
+    _, arrays, meta = stored.read(path)
+    return Episodes(**arrays, num_states=meta["num_states"], num_actions=meta["num_actions"])
