@@ -1,5 +1,6 @@
 """What is written is run: code blocks, commands, outputs, links and the table of public names."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -90,6 +91,26 @@ def test_every_public_name_is_in_the_reference():
         if home and name not in single:
             module = getattr(rewardmix, name).__module__
             assert any(module == known or module.startswith(known + ".") for known in modules), f"{name} of {module}"
+
+
+def read_as_types():
+    """(place, text) of what the reference takes for a type: all before a colon in Returns or in a property."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                told = ast.get_docstring(node) or ""
+                returned = re.search(r"^Returns:\n((?: {4}.*\n?)+)", told, re.MULTILINE)
+                kinds = {ast.unparse(decorator).split(".")[-1] for decorator in node.decorator_list}
+                words = [returned[1]] if returned else []
+                words += [told.split("\n\n")[0]] if kinds & {"property", "cached_property"} else []
+                yield from ((f"{path.name}: {node.name}", text.partition(":")[0]) for text in words if ":" in text)
+
+
+def test_the_reference_takes_no_sentence_for_a_type():
+    found = list(read_as_types())
+    assert len(found) > 20
+    for place, text in found:
+        assert not re.search(r"[.;]\s|^\s*[A-Z][a-z]", text), f"{place} has a sentence before its colon: {text}"
 
 
 def test_every_dependency_is_pinned_and_no_registry_is_named():
