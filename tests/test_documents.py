@@ -69,6 +69,25 @@ def test_links_lead_somewhere(path):
         assert (ROOT / target).exists(), f"{name_of(path)} names {target}"
 
 
+def test_the_build_finds_dead_places_foreign_loads_and_images_without_words(tmp_path, monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_extensions")
+    from self_contained import faults
+
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here"></a><a href="#top"></a><img src="x.svg" alt="x"><p id="top">'
+    )
+    (tmp_path / "b.html").write_text('<p id="here"><a href="https://example.org/x">')
+    assert list(faults(tmp_path)) == []
+    (tmp_path / "b.html").write_text('<p id="there"><a href="c.html"></a><img src="https://example.org/y.svg">')
+    assert list(faults(tmp_path)) == [
+        "a.html links to b.html#here: that page has no such place",
+        "b.html loads https://example.org/y.svg",
+        "b.html shows https://example.org/y.svg without words for those who do not see it",
+        "b.html links to c.html, which is not there",
+    ]
+
+
 def test_every_picture_says_how_it_is_made_and_is_shown():
     pictures = {path.name for path in (ROOT / "docs/pictures").glob("*.svg") if not path.name.startswith("bench-")}
     assert pictures
