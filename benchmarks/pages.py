@@ -40,10 +40,11 @@ def source(paths: list[Path], root: Path) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A paragraph in lines of the usual width; tables stay as they are."""
+    """A paragraph in lines of the usual width that cut no code; tables stay as they are."""
     if text.startswith("|"):
         return text
-    return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
+    whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), " ".join(text.split()))
+    return textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def made(files: str, name: str, root: Path) -> str:
