@@ -35,6 +35,29 @@ def record(study: str, results: dict[str, Any], *, name: str = "results", progra
     return path
 
 
+def stored(path: Path) -> dict[str, Any]:
+    """A committed file with all that it says about itself."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def results_of(path: Path) -> Any:
+    """What was measured."""
+    content = stored(path)
+    return content.get("results", content)
+
+
+def found_in(names: str, root: Path) -> list[Path]:
+    """Files of a list of names with commas between them; a name may be a pattern."""
+    out: list[Path] = []
+    for name in names.split(","):
+        paths = sorted(root.glob(name.strip()))
+        if not paths:
+            raise FileNotFoundError(f"{name.strip()}: there is no such file of results")
+        out += paths
+    return out
+
+
 def cpu_seconds(call: Callable[[], Any], repeats: int = 5) -> float:
     """Least CPU time of a call over some repeats: the machine is shared, and noise only ever adds."""
     times = []

@@ -4,9 +4,12 @@ import re
 import sys
 from pathlib import Path
 
+from sphinx.util.inspect import TypeAliasForwardRef
+
 from rewardmix import __version__
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+TypeAliasForwardRef.__repr__ = lambda self: self.name  # Floats | None, not the name of a class of Sphinx
 
 project = "rewardmix"
 author = "The rewardmix authors"
@@ -22,6 +25,7 @@ extensions = [
     "studies",
 ]
 html_math_renderer = "mathml"
+highlight_language = "none"  # formulas and commands that are set in are not Python; fences name their language
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme = "furo"
@@ -57,7 +61,7 @@ def plain(line):
     parts = line.split("``")
     for i in range(0, len(parts), 2):
         parts[i] = re.sub(r"(?<=[\w')\]])\*(?=[\w(])|(?<![\\*])\*(?=\w)(?![^*]*\*)|(?<!`)\|(?!`)", r"\\\g<0>", parts[i])
-    return "``".join(parts)
+    return re.sub(r"^(\s*|:\w+ \w+: )([A-Z]\.)$", r"\1\\\2", "``".join(parts))  # M. is a number, not a list
 
 
 def setup(app):

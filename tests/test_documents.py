@@ -1,5 +1,6 @@
 """What is written is run: code blocks, commands, outputs, links and the table of public names."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -68,6 +69,25 @@ def test_links_lead_somewhere(path):
         assert (ROOT / target).exists(), f"{name_of(path)} names {target}"
 
 
+def test_the_build_finds_dead_places_foreign_loads_and_images_without_words(tmp_path, monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_extensions")
+    from self_contained import faults
+
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here"></a><a href="#top"></a><img src="x.svg" alt="x"><p id="top">'
+    )
+    (tmp_path / "b.html").write_text('<p id="here"><a href="https://example.org/x">')
+    assert list(faults(tmp_path)) == []
+    (tmp_path / "b.html").write_text('<p id="there"><a href="c.html"></a><img src="https://example.org/y.svg">')
+    assert list(faults(tmp_path)) == [
+        "a.html links to b.html#here: that page has no such place",
+        "b.html loads https://example.org/y.svg",
+        "b.html shows https://example.org/y.svg without words for those who do not see it",
+        "b.html links to c.html, which is not there",
+    ]
+
+
 def test_every_picture_says_how_it_is_made_and_is_shown():
     pictures = {path.name for path in (ROOT / "docs/pictures").glob("*.svg") if not path.name.startswith("bench-")}
     assert pictures
@@ -90,6 +110,26 @@ def test_every_public_name_is_in_the_reference():
         if home and name not in single:
             module = getattr(rewardmix, name).__module__
             assert any(module == known or module.startswith(known + ".") for known in modules), f"{name} of {module}"
+
+
+def read_as_types():
+    """(place, text) of what the reference takes for a type: all before a colon in Returns or in a property."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                told = ast.get_docstring(node) or ""
+                returned = re.search(r"^Returns:\n((?: {4}.*\n?)+)", told, re.MULTILINE)
+                kinds = {ast.unparse(decorator).split(".")[-1] for decorator in node.decorator_list}
+                words = [returned[1]] if returned else []
+                words += [told.split("\n\n")[0]] if kinds & {"property", "cached_property"} else []
+                yield from ((f"{path.name}: {node.name}", text.partition(":")[0]) for text in words if ":" in text)
+
+
+def test_the_reference_takes_no_sentence_for_a_type():
+    found = list(read_as_types())
+    assert len(found) > 20
+    for place, text in found:
+        assert not re.search(r"[.;]\s|^\s*[A-Z][a-z]", text), f"{place} has a sentence before its colon: {text}"
 
 
 def test_every_dependency_is_pinned_and_no_registry_is_named():

@@ -1,4 +1,4 @@
-"""Logs at scale: reading, counting, EM passes; beside polars and duckdb; on two and four workers.
+"""Logs at scale: reading, counting, EM passes; beside polars and duckdb.
 
 python -m benchmarks.logs.run [--quick]
 """

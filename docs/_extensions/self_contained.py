@@ -1,4 +1,4 @@
-"""After the build: no page loads anything from elsewhere, and every link inside leads to a page and a place there."""
+"""After the build: pages load nothing from elsewhere, links lead to a page and a place there, images have words."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +14,7 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.loads, self.links, self.places = [], [], {""}
+        self.loads, self.links, self.places, self.mute = [], [], {""}, []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
@@ -22,6 +22,8 @@ class Page(HTMLParser):
         found = dict(attributes)
         if found.get(LOADS.get(tag, "")):
             self.loads.append(found[LOADS[tag]])
+        if tag == "img" and not found.get("alt"):
+            self.mute.append(found.get("src"))
         if tag == "a" and found.get("href"):
             self.links.append(found["href"])
         if found.get("id"):
@@ -34,6 +36,7 @@ def faults(folder):
     for path, page in pages.items():
         name = path.relative_to(folder)
         yield from (f"{name} loads {target}" for target in page.loads if target.startswith(("http:", "https:", "//")))
+        yield from (f"{name} shows {target} without words for those who do not see it" for target in page.mute)
         for target in page.links:
             place, _, anchor = unquote(target).partition("#")
             if target.startswith(("http:", "https:", "mailto:")) or path.name in ("search.html", "genindex.html"):

@@ -18,8 +18,8 @@ def update(belief: Floats, likelihood: Floats) -> Floats:
         likelihood: (..., M) probability of the observed outcome in each context.
 
     Returns:
-        (..., M). Where the outcome is impossible under the belief (b . q = 0) the belief is returned unchanged:
-        there is nothing to learn from what the model says cannot happen.
+        (..., M): the posterior. Where the outcome is impossible under the belief (b . q = 0) the belief is returned
+        unchanged, since there is nothing to learn from what the model says cannot happen.
     """
     joint = belief * likelihood
     total = joint.sum(axis=-1, keepdims=True)

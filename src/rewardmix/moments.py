@@ -180,9 +180,9 @@ class Moments:
         """T-hat as rows x = s*A + a, and which rows were ever visited.
 
         Returns:
-            (S'*A, S') CSR and (S'*A,) mask. S' is S; or S + 1 if an episode ended early, with the end as the
-            absorbing last state (which counts as visited). A row that was never visited stays where it is, s to s:
-            it is a law, so that a model can be built, and the mask says that nothing is known of it.
+            (S'*A, S') CSR and (S'*A,) mask: S' is S, or S + 1 if an episode ended early, with the end as the absorbing
+            last state (which counts as visited). A row that was never visited stays where it is, s to s. So it is a
+            law, and a model can be built; the mask says that nothing is known of it.
         """
         ended = self.ended_early
         size = self.num_states + ended

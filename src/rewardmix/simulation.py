@@ -19,7 +19,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 
 CHUNK = 1 << 16
-"""Episodes simulated between two calls of ``on_update``. Part of the meaning of a seed: each chunk has its stream."""
+"""Episodes simulated between two calls of ``on_update``. Part of what a seed means, as each chunk has its stream."""
 
 
 def simulate(

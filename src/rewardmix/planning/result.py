@@ -81,7 +81,7 @@ class Plan:
 
     @cached_property
     def belief_policy(self) -> BeliefPolicy:
-        """The same policy in its other form: follow the posterior, play the action of the best vector there.
+        """The same policy in its other form, which follows the posterior and plays the action of the best vector there.
 
         Built on first use. It earns at least what the controller earns (in ``model``), up to rounding.
         """

@@ -115,7 +115,7 @@ class ConfidenceSet:
 
     @property
     def width(self) -> int:
-        """Coordinates of one x: 1 with two reward values, else Z."""
+        """Coordinates of one x, which are 1 with two reward values, else Z."""
         return 1 if self.reward_values.size == 2 else int(self.reward_values.size)
 
     @property

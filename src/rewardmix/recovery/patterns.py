@@ -48,7 +48,7 @@ class Patterns:
 
     @property
     def has_triples(self) -> bool:
-        """Whether any bag has three rewards: with fewer, weights cannot be told."""
+        """Whether any bag has three rewards; with fewer, weights cannot be told."""
         return bool((np.diff(self.offsets) >= 3).any())
 
     @cached_property

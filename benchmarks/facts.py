@@ -1,0 +1,50 @@
+"""Numbers that prose derives from committed results: functions from results to the numbers that may be written.
+
+The name of a function in ``FACTS`` is what a page writes behind the files of its mark; see ``benchmarks.claims``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from benchmarks.coupons import settings as coupons
+from benchmarks.pac import settings as pac
+from rewardmix.problems.coupons import coupons as problem
+
+
+def worlds(budget: dict[str, Any], rule: dict[str, Any]) -> list[float]:
+    """How many worlds there are, and between which sizes."""
+    sizes = np.array(pac.SIZES)
+    return [len(budget["rows"]), len(rule["rows"]), *sizes.min(axis=0), *sizes.max(axis=0)]
+
+
+def rule(found: dict[str, Any]) -> list[float]:
+    """Worlds, accuracy, least and most episodes until the rule stops, means and largest of estimate and regret."""
+    rows = found["rows"]
+    episodes, estimated, regret = (np.array([row[key] for row in rows]) for key in ("episodes", "estimated", "regret"))
+    spans = [episodes.min(), episodes.max(), estimated.mean(), estimated.max(), regret.mean(), regret.max()]
+    return [len(rows), pac.ACCURACY, *map(float, spans)]
+
+
+def households(found: dict[str, Any]) -> list[float]:
+    """Splits of a product, share held out, episodes, goal."""
+    splits = {row["split"] for row in found["rows"]}
+    held_out = signature(problem).parameters["test_share"].default
+    return [len(splits), held_out, coupons.EPISODES, coupons.GOAL]
+
+
+def loss(found: dict[str, Any]) -> list[float]:
+    """The largest loss in V_0 by planning less often."""
+    return [max(row["loss"] for row in found["low_switching"])]
+
+
+FACTS: dict[str, Callable[..., list[float]]] = {
+    "pac.worlds": worlds,
+    "pac.rule": rule,
+    "coupons.households": households,
+    "exploration.loss": loss,
+}

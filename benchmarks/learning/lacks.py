@@ -1,0 +1,86 @@
+"""What the learned policy lacks: the same explorations, with a part of the truth put in.
+
+python -m benchmarks.learning.lacks [--quick]
+
+Writes ``lacks.json``: the share of the gain for each part that is told, on one problem at one budget.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.learning import settings
+from benchmarks.record import record, table
+from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems, recover, recovery
+from rewardmix.learning import Learned, learn
+
+PROBLEM, EPISODES = "random (10,3,8)", 2000
+PRIORS = (1.0, 2.0, 3.0)
+
+Change = Callable[[Learned, RewardMixingMDP], RewardMixingMDP]
+
+
+def with_moves(found: Learned, world: RewardMixingMDP) -> RewardMixingMDP:
+    """The recovered rewards and weights, the true moves."""
+    return replace(found.model, transition=world.transition, initial=world.initial)
+
+
+def with_rewards(found: Learned, world: RewardMixingMDP) -> RewardMixingMDP:
+    """The recovered moves, the true rewards and weights."""
+    return replace(found.model, rewards=world.rewards, weights=world.weights)
+
+
+def with_weights(found: Learned, world: RewardMixingMDP) -> RewardMixingMDP:
+    """Recovered anew, told the weights in the order of the estimated contexts."""
+    near = recovery.aligned(world, found.model)
+    return recover(episodes_of(found), weights=near.weights).model
+
+
+def with_prior(prior: float) -> Change:
+    """Recovered anew with another pseudo-count."""
+    return lambda found, world: recover(episodes_of(found), prior=prior).model
+
+
+def episodes_of(found: Learned) -> Episodes:
+    """All episodes of the exploration."""
+    gathered = found.exploration.gathered
+    assert gathered is not None
+    return gathered
+
+
+CHANGES: dict[str, Change] = {
+    "nothing": lambda found, world: found.model,
+    "the moves": with_moves,
+    "the rewards and weights": with_rewards,
+    "the weights": with_weights,
+    **{f"pseudo-count {prior:g}": with_prior(prior) for prior in PRIORS},
+}
+
+
+def main() -> None:
+    """All seeds."""
+    quick = "--quick" in sys.argv
+    known, options = settings.PROBLEMS[PROBLEM]
+    world = problems.make(known, **options)
+    shares: dict[str, list[float]] = {name: [] for name in CHANGES}
+    for seed in range(2 if quick else settings.SEEDS):
+        found = learn(world, episodes=EPISODES, seed=seed, resamples=0)
+        truth = found.certificate.truth
+        assert truth is not None
+        for name, change in CHANGES.items():
+            value = evaluate(plan(change(found, world)).policy, world).value
+            shares[name].append(round(replace(truth, value=value).share, 6))
+    rows: list[list[Any]] = [[name, float(np.mean(values)), min(values)] for name, values in shares.items()]
+    table(["told", "share", "worst"], rows)
+    if not quick:
+        results = {"problem": PROBLEM, "episodes": EPISODES, "share": shares}
+        print(record("learning", results, name="lacks", program="lacks"))
+
+
+if __name__ == "__main__":
+    main()
