@@ -1,4 +1,5 @@
-"""Code blocks of pages, run in order; ``python tests/document_blocks.py PAGE ...`` writes their outputs anew.
+"""Code blocks of pages, run in order; ``python tests/document_blocks.py PAGE ...`` writes their outputs anew, and with
+``--check`` only says which ones differ.
 
 Python blocks share one namespace; lines of bash and console blocks that begin with ``rewardmix`` are commands. A block
 of text behind one of them is what it prints: the same words, numbers within two percent; ``...`` stands for what may
@@ -86,8 +87,19 @@ def rewrite(path):
     path.write_text("".join(parts) + text[last:], encoding="utf-8")
 
 
+def check(path):
+    """Say which outputs of a page differ from what is printed; whether all agree."""
+    differing = [found[2] for found, printed in outputs(path) if not agrees(found[2], printed)]
+    for block in differing:
+        print(f"{path}: differs from what is printed: {block.splitlines()[0][:60]} ...")
+    return not differing
+
+
 if __name__ == "__main__":
-    pages = [Path(name).resolve() for name in sys.argv[1:]]
+    only_check = "--check" in sys.argv
+    pages = [Path(name).resolve() for name in sys.argv[1:] if name != "--check"]
+    good = True
     for page in pages:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            rewrite(page)
+            good = (check(page) if only_check else rewrite(page) is None) and good
+    sys.exit(not good)

@@ -1,4 +1,4 @@
-"""What the learned policy lacks: the same explorations, with a part of the truth put in.
+"""What exploration alone lacks: the same explorations, with a part of the truth put in; and what refinement gives.
 
 python -m benchmarks.learning.lacks [--quick]
 
@@ -21,6 +21,7 @@ from rewardmix.learning import Learned, learn
 
 PROBLEM, EPISODES = "random (10,3,8)", 2000
 PRIORS = (1.0, 2.0, 3.0)
+REFINED = "nothing, but half of the episodes are refinement"
 
 Change = Callable[[Learned, RewardMixingMDP], RewardMixingMDP]
 
@@ -67,11 +68,14 @@ def main() -> None:
     quick = "--quick" in sys.argv
     known, options = settings.PROBLEMS[PROBLEM]
     world = problems.make(known, **options)
-    shares: dict[str, list[float]] = {name: [] for name in CHANGES}
+    shares: dict[str, list[float]] = {name: [] for name in (*CHANGES, REFINED)}
     for seed in range(2 if quick else settings.SEEDS):
-        found = learn(world, episodes=EPISODES, seed=seed, resamples=0)
+        found = learn(world, episodes=EPISODES, seed=seed, resamples=0, refine=0)
         truth = found.certificate.truth
+        refined = learn(world, episodes=EPISODES, seed=seed, resamples=0).certificate.truth
         assert truth is not None
+        assert refined is not None
+        shares[REFINED].append(round(refined.share, 6))
         for name, change in CHANGES.items():
             value = evaluate(plan(change(found, world)).policy, world).value
             shares[name].append(round(replace(truth, value=value).share, 6))

@@ -1,0 +1,1 @@
+"""The path of somebody new, timed."""
