@@ -52,6 +52,11 @@ class MarkovPolicy:
         check_probabilities("table", table, "actions")
         object.__setattr__(self, "table", table)
 
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return int(self.table.shape[0])
+
     def check_fits(self, model: RewardMixingMDP) -> None:
         """Refuse a model that this table does not belong to."""
         shape = model.horizon, model.num_states, model.num_actions
@@ -162,6 +167,11 @@ class BeliefPolicy:
 
     model: RewardMixingMDP
     decide: Callable[[int, int, Floats], int]
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.model.horizon
 
     def start(self, state: int) -> tuple[int, int, Floats]:
         """(step, state, belief)."""

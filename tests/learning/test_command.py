@@ -144,3 +144,12 @@ def test_wrong_input_ends_with_2_and_one_clear_line(arguments, message, tmp_path
     assert done.returncode == 2, done.stdout
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_shorter_horizon_than_the_environments_own(tmp_path):
+    """FrozenLake stops after 100 steps; a policy for ten of them is tried for ten."""
+    done = run("learn", "FrozenLake-v1", "--horizon", "10", "--episodes", "150", "--out", str(tmp_path / "lake"))
+    assert done.returncode == 0, done.stderr
+    assert "tried in 1000 fresh episodes" in done.stdout
+    tried = run("evaluate", str(tmp_path / "lake" / "policy.safetensors"), "FrozenLake-v1", "--episodes", "50")
+    assert tried.returncode == 0, tried.stderr

@@ -44,6 +44,23 @@ def test_an_environment_and_its_model_give_the_same_kind_of_result():
     assert not any("not tried" in sentence for sentence in certificate.not_proved)
 
 
+def test_an_environment_without_a_horizon_is_tried_for_as_long_as_the_policy_lasts():
+    class Endless(gymnasium.Env):
+        observation_space = gymnasium.spaces.Discrete(2)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.likes = int(self.np_random.integers(2))
+            return 0, {}
+
+        def step(self, action):
+            return int(self.np_random.integers(2)), float(action == self.likes), False, False, {}
+
+    learned = learn(Endless(), horizon=5, episodes=300, validate=100, resamples=0, seed=0)
+    assert learned.certificate.validation.value > 4.0  # one step to find out, then always right
+
+
 def test_episodes_that_end_early_are_learned_from():
     lake = gymnasium.make("FrozenLake-v1", is_slippery=False, map_name="4x4")
     functions = [lambda s, a, n, r: float(n == 15), lambda s, a, n, r: float(n == 3)]

@@ -34,11 +34,10 @@ def is_vector(env: Any) -> bool:
 
 def horizon_of(env: Any) -> int:
     """H: the environment's own ``horizon``, or the limit of its registration."""
-    own = _attribute(env, "horizon")
-    limit = own if own is not None else getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    limit = _own_horizon(env)
     if limit is None:
         refuse("env", "no horizon and no time limit", "one; wrap it in gymnasium.wrappers.TimeLimit or pass horizon")
-    return as_count("env.horizon", limit)
+    return limit
 
 
 def reward_values_of(env: Any) -> Floats | None:
@@ -59,10 +58,15 @@ def play(
 ) -> Episodes:
     """Play ``episodes`` episodes through reset and step alone. Episodes may end early; at the horizon they are left.
 
+    The horizon, if it is not given, is the environment's own, or that of a policy that was made for fewer steps.
     The environment is seeded at the first reset only, so that its episodes differ.
     """
     num_states, num_actions = sizes_of(env)
-    length = horizon_of(env) if horizon is None else as_count("horizon", horizon)
+    if horizon is None:
+        made_for = getattr(policy, "horizon", None)
+        own = _own_horizon(env) if made_for else horizon_of(env)
+        horizon = min(length for length in (own, made_for) if length is not None)
+    length = as_count("horizon", horizon)
     states = np.full((episodes, length + 1), ABSENT, np.int32)
     actions = np.full((episodes, length), ABSENT, np.int16)
     rewards = np.full((episodes, length), np.nan)
@@ -97,6 +101,12 @@ def _attribute(env: Any, name: str) -> Any:
     if is_vector(env):
         return getattr(env.unwrapped, name, None)
     return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+
+
+def _own_horizon(env: Any) -> int | None:
+    own = _attribute(env, "horizon")
+    limit = own if own is not None else getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    return None if limit is None else as_count("env.horizon", limit)
 
 
 def _checked_state(state: Any, num_states: int, episode: int, step: int) -> int:
