@@ -158,13 +158,13 @@ def arrival(curve: Rows, reached: float, budget: int) -> str:
     return f"did not get there in {last:,} episodes, so it needs more than {math.floor(last / budget)} times as many"
 
 
-def promise(budget: dict[str, Any], rule: dict[str, Any]) -> list[str]:
+def promise(budget: dict[str, Any], rule: dict[str, Any], strict: dict[str, Any]) -> list[str]:
     """How many random worlds are within the bound on the regret."""
     named = (
         (budget["rows"], pac.REGRET, f"`learn`, {pac.EPISODES:,} episodes"),
-        (rule["rows"], pac.ACCURACY, f"`learn`, stopping by its rule, accuracy {short(pac.ACCURACY, 1)}, "
-         f"failure {short(pac.FAILURE, 1)}"),
-    )  # fmt: skip
+        (rule["rows"], pac.ACCURACY, f"`learn`, by its rule, failure {short(pac.FAILURE, 1)}"),
+        (strict["rows"], pac.STRICT, f"the same in larger worlds, failure {short(pac.FAILURE, 1)}"),
+    )
     lines = []
     for rows, bound, name in named:
         for policy, key in ((name, "regret"), ("best Markov policy", "markov")):
@@ -173,6 +173,20 @@ def promise(budget: dict[str, Any], rule: dict[str, Any]) -> list[str]:
             said = [f"{within} of {len(rows)}", short(within / len(rows)), f"{short(low)} to {short(high)}"]
             lines.append([policy, f"{bound:g}".replace("0.", "."), *said])
     return [grid(["", "bound on the regret", "worlds within it", "share", "exact 95 % limits"], lines)]
+
+
+def rounds(rule: dict[str, Any], strict: dict[str, Any]) -> list[str]:
+    """When the rule stopped, and what the bootstrap said there."""
+    both = [(rule["rows"], pac.ACCURACY), (strict["rows"], pac.STRICT)]
+    stops = sorted({row["episodes"] for rows, _ in both for row in rows})
+    lines = []
+    for rows, accuracy in both:
+        true, guessed = (np.array([row[key] for row in rows]) for key in ("regret", "estimated"))
+        counts = [str(sum(row["episodes"] == stop for row in rows)) for stop in stops]
+        means = [f"{true.mean():.4f}", f"{guessed.mean():.4f}", f"{true.max():.3f}", f"{guessed.max():.3f}"]
+        lines.append([f"{accuracy:g}".replace("0.", "."), *counts, *means])
+    heads = [f"stopped at {stop:,}" for stop in stops]
+    return [grid(["accuracy", *heads, "mean regret", "by bootstrap", "largest regret", "largest estimate"], lines)]
 
 
 def households(found: dict[str, Any]) -> list[str]:
@@ -274,6 +288,7 @@ TABLES: dict[str, Callable[..., list[str]]] = {
     "learning.others": others,
     "learning.recurrent": recurrent,
     "pac.promise": promise,
+    "pac.rounds": rounds,
     "coupons.households": households,
     "logs.speed": logs,
     "planning.speed": planning,

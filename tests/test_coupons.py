@@ -3,22 +3,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from policies import Always
 from rewardmix import InputError, problems, simulate
 from rewardmix.problems.coupons import panel
-
-
-class Fixed:
-    def __init__(self, action):
-        self.action = action
-
-    def start(self, state):
-        return None
-
-    def act(self, memory, rng):
-        return self.action
-
-    def observe(self, memory, action, reward, next_state):
-        return None
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,7 +24,9 @@ def test_panels_are_those_of_ecdat(product, households, brands):
 def test_the_test_split_plays_each_held_out_household_once_from_its_first_purchase():
     env = problems.coupons("cracker", horizon=10, split="test", seed=4)
     histories, names = panel("cracker")
-    played = np.stack([simulate(Fixed(a), env, env.num_households, seed=0).rewards for a in range(len(names))], axis=-1)
+    played = np.stack(
+        [simulate(Always(a), env, env.num_households, seed=0).rewards for a in range(len(names))], axis=-1
+    )
     bought = played.argmax(axis=-1)
     np.testing.assert_array_equal(played.sum(axis=-1), 1.0)  # each purchase is one brand
     firsts = {tuple(history[:10].tolist()) for history in histories if len(history) >= 10}

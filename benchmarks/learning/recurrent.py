@@ -1,6 +1,6 @@
 """RecurrentPPO of sb3-contrib on the same problems, as far as it takes.
 
-python -m benchmarks.learning.recurrent [--quick] [--problem NAME]
+python -m benchmarks.learning.recurrent [--quick] [--problem NAME] [--seeds N] [--keep-sweep]
 
 It needs the extra ``bench`` and torch, so it is a program of its own; ``run`` reads what it wrote. First a sweep over
 the settings of ``settings.SWEEP`` at a small budget, then the best of them for as long as ``settings.LONG`` says, from
@@ -10,6 +10,7 @@ as many seeds as asked for; at checkpoints the policy is played without explorat
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from typing import Any
 
@@ -21,7 +22,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.learning import settings
-from benchmarks.record import record, table
+from benchmarks.record import HERE, record, table
 from rewardmix import problems
 from rewardmix.environments import PreviousActionReward, RewardMixingEnv, RewardMixingVectorEnv
 from rewardmix.evaluation import interval
@@ -109,10 +110,10 @@ def returns_of(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int, seed:
 class Checkpoints(BaseCallback):
     """Play the policy whenever the number of episodes passes the next checkpoint."""
 
-    def __init__(self, model: RewardMixingMDP, marks: list[int], last: int, keep: Any) -> None:
+    def __init__(self, model: RewardMixingMDP, marks: list[int], episodes: int, keep: Any) -> None:
         super().__init__()
         self.keep = keep
-        self.world, self.marks, self.episodes, self.last = model, list(marks), settings.PLAYED, last
+        self.world, self.marks, self.episodes = model, list(marks), episodes
         self.curve: list[dict[str, float]] = []
 
     def _on_step(self) -> bool:
@@ -131,14 +132,14 @@ class Checkpoints(BaseCallback):
             return
         while self.marks and done >= self.marks[0]:
             self.marks.pop(0)
-        found = played(self.model, self.world, self.episodes if self.marks else self.last)
+        found = played(self.model, self.world, self.episodes)
         self.curve.append({"episodes": done, "value": found.value, "lower": found.lower, "upper": found.upper})
         print(f"    {done:>8} episodes: {found.value:.4f} [{found.lower:.4f}, {found.upper:.4f}]", flush=True)
         self.keep(self.curve)
 
 
-def trained(model: RewardMixingMDP, choice: dict[str, Any], marks: list[int], last: int, seed: int, keep: Any) -> Any:
-    """Train from scratch up to the last mark, played in ``last`` episodes; every mark's value goes to ``keep``."""
+def trained(model: RewardMixingMDP, choice: dict[str, Any], marks: list[int], fresh: int, seed: int, keep: Any) -> Any:
+    """Train from scratch up to the last mark; the value at each mark, from ``fresh`` episodes, goes to ``keep``."""
     agent = RecurrentPPO(
         "MlpLstmPolicy",
         ManyCopies(model, choice["num_envs"], seed),
@@ -152,10 +153,27 @@ def trained(model: RewardMixingMDP, choice: dict[str, Any], marks: list[int], la
         seed=seed,
         device="cpu",
     )
-    watch = Checkpoints(model, marks, last, keep)
+    watch = Checkpoints(model, marks, fresh, keep)
     begin = time.process_time()
     agent.learn(marks[-1] * model.horizon, callback=watch)
     return watch.curve, time.process_time() - begin
+
+
+def swept(model: RewardMixingMDP, episodes: int) -> list[dict[str, Any]]:
+    """Every setting with its value at a small budget."""
+    rows = []
+    for choice in settings.SWEEP:
+        print(f"  {choice}", flush=True)
+        curve, seconds = trained(model, choice, [episodes], settings.PLAYED, 0, lambda curve: None)
+        rows.append({**choice, "value": curve[-1]["value"], "cpu_seconds": seconds})
+    return rows
+
+
+def kept_sweep(problem: str) -> list[dict[str, Any]]:
+    """The sweep of the committed results, which a long run may go on from."""
+    content = json.loads((HERE / "learning" / f"recurrent_{problem}.json").read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = content["results"]["sweep"]
+    return rows
 
 
 def main() -> None:
@@ -164,19 +182,16 @@ def main() -> None:
     asked.add_argument("--quick", action="store_true")
     asked.add_argument("--problem", default="shop", choices=list(settings.PROBLEMS))
     asked.add_argument("--seeds", type=int, default=2)
+    asked.add_argument("--keep-sweep", action="store_true")
     given = asked.parse_args()
     torch.set_num_threads(1)
     torch.distributions.Distribution.set_default_validate_args(False)
     known, options = settings.PROBLEMS[given.problem]
     model = problems.make(known, **options)
-    short, long, last = settings.SWEEP_EPISODES, settings.LONG, settings.PLAYED_LAST
+    short, long, fresh = settings.SWEEP_EPISODES, settings.LONG, settings.PLAYED_LONG
     if given.quick:
-        short, long, last = 500, 1000, settings.PLAYED
-    sweep: list[dict[str, Any]] = []
-    for choice in settings.SWEEP:
-        print(f"  {choice}", flush=True)
-        curve, seconds = trained(model, choice, [short], settings.PLAYED, 0, lambda curve: None)
-        sweep.append({**choice, "value": curve[-1]["value"], "cpu_seconds": seconds})
+        short, long, fresh = 500, 1000, settings.PLAYED
+    sweep = kept_sweep(known) if given.keep_sweep else swept(model, short)
     best = max(range(len(sweep)), key=lambda i: sweep[i]["value"])
     found = {"problem": given.problem, "sweep": sweep, "sweep_episodes": short, "chosen": best}
     curves: dict[str, Any] = {}
@@ -189,7 +204,7 @@ def main() -> None:
                 record("learning", {**found, "curves": curves}, name=f"recurrent_{known}", program="recurrent")
 
         marks = [n for n in settings.CHECKPOINTS if n < long] + [long]
-        trained(model, settings.SWEEP[best], marks, last, seed, keep)
+        trained(model, settings.SWEEP[best], marks, fresh, seed, keep)
     columns = ["setting", "learning rate", "hidden", "epochs", "entropy", "value"]
     table(
         columns,

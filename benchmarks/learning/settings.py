@@ -59,6 +59,7 @@ SWEEP_EPISODES = 20_000
 LONG = 200_000
 CHECKPOINTS = [2000, 5000, 10_000, 20_000, 50_000, 100_000, 150_000]
 PLAYED = 20_000
-"""Fresh episodes for every value of RecurrentPPO; the last value of a long run takes ``PLAYED_LAST``."""
+"""Fresh episodes for every value of RecurrentPPO in the sweep, and all that are played at once."""
 
-PLAYED_LAST = 1_000_000
+PLAYED_LONG = 1_000_000
+"""Fresh episodes for every value of a long run: three digits."""

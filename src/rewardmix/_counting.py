@@ -86,6 +86,28 @@ def first_visits(xs: Any, zs: Any, steps: Any, mark: Any, stamp: Any, seen: Any,
 
 
 @kernel
+def add_visits(
+    count: Any, seen: Any, once: Any, twice: Any, multiplier: Any, shift: Any, records: Any, singles: Any
+) -> Any:
+    """Count the first visits of one episode and all their pairs; how many records are newly used."""
+    num_x, num_values = singles.shape
+    used = 0
+    for i in range(count):
+        x, z = seen[i], once[i]
+        singles[x, z] += 1
+        if twice[i] >= 0:
+            used += add_pair(records, x * num_x + x, z * num_values + twice[i], multiplier, shift, 0) < 0
+        for j in range(i):
+            y, other = seen[j], once[j]
+            if x < y:
+                slot = add_pair(records, x * num_x + y, z * num_values + other, multiplier, shift, 0)
+            else:
+                slot = add_pair(records, y * num_x + x, other * num_values + z, multiplier, shift, 0)
+            used += slot < 0
+    return used
+
+
+@kernel
 def count_episodes(
     states: Any,
     actions: Any,
@@ -93,7 +115,6 @@ def count_episodes(
     lengths: Any,
     begin: Any,
     num_actions: Any,
-    num_values: Any,
     multiplier: Any,
     shift: Any,
     room: Any,
@@ -106,7 +127,6 @@ def count_episodes(
     Stops before an episode that might need more than ``room`` new records in all.
     """
     horizon = actions.shape[1]
-    num_x = singles.shape[0]
     xs, seen = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
     zs, once, twice = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon, np.int64)
     used = 0
@@ -118,16 +138,5 @@ def count_episodes(
             xs[t] = np.int64(states[k, t]) * num_actions + actions[k, t]
             zs[t] = outcomes[k, t]
         count = first_visits(xs, zs, steps, mark, k + 1, seen, once, twice)
-        for i in range(count):
-            x, z = seen[i], once[i]
-            singles[x, z] += 1
-            if twice[i] >= 0:
-                used += add_pair(records, x * num_x + x, z * num_values + twice[i], multiplier, shift, 0) < 0
-            for j in range(i):
-                y, other = seen[j], once[j]
-                if x < y:
-                    slot = add_pair(records, x * num_x + y, z * num_values + other, multiplier, shift, 0)
-                else:
-                    slot = add_pair(records, y * num_x + x, other * num_values + z, multiplier, shift, 0)
-                used += slot < 0
+        used += add_visits(count, seen, once, twice, multiplier, shift, records, singles)
     return lengths.size, used

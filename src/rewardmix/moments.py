@@ -292,7 +292,6 @@ def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
             episodes.lengths,
             done,
             episodes.num_actions,
-            num_values,
             *table.hashing,
             table.room,
             mark,

@@ -4,24 +4,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from bands import assert_within
+from policies import Always
 from rewardmix import InputError, MixRewards, PreviousActionReward, make_env, simulate
 from rewardmix.environments import horizon_of, play, reward_values_of, sizes_of
-
-
-class Always:
-    """A policy that plays one action."""
-
-    def __init__(self, action):
-        self.action = action
-
-    def start(self, state):
-        return None
-
-    def act(self, memory, rng):
-        return self.action
-
-    def observe(self, memory, action, reward, next_state):
-        return None
 
 
 class Anything(Always):

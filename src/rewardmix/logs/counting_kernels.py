@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._counting import add_pair, first_visits
+from rewardmix._counting import add_visits, first_visits
 from rewardmix._kernels import kernel
 
 
@@ -60,7 +60,6 @@ def count_hashed(
 
     Stops before an episode that might need more than ``room`` new records in all.
     """
-    num_x = singles.shape[0]
     xs, seen = np.empty(longest, np.int64), np.empty(longest, np.int64)
     zs, once, twice = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.int64)
     used = 0
@@ -73,18 +72,7 @@ def count_hashed(
             xs[t] = symbol // num_values
             zs[t] = symbol - xs[t] * num_values
         count = first_visits(xs, zs, steps, mark, k + 1, seen, once, twice)
-        for i in range(count):
-            x, z = seen[i], once[i]
-            singles[x, z] += 1
-            if twice[i] >= 0:
-                used += add_pair(records, x * num_x + x, z * num_values + twice[i], multiplier, shift, 0) < 0
-            for j in range(i):
-                y, other = seen[j], once[j]
-                if x < y:
-                    slot = add_pair(records, x * num_x + y, z * num_values + other, multiplier, shift, 0)
-                else:
-                    slot = add_pair(records, y * num_x + x, other * num_values + z, multiplier, shift, 0)
-                used += slot < 0
+        used += add_visits(count, seen, once, twice, multiplier, shift, records, singles)
     return offsets.size - 1, used
 
 

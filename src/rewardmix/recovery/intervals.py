@@ -121,6 +121,16 @@ def _blockwise(bags: Patterns, mixture: Mixture, laws: Floats, diagonal: Floats)
 
 
 @kernel
+def _posterior(symbols: Any, low: Any, high: Any, table: Any, weights: Any, joint: Any) -> None:
+    """Belief over contexts after one bag; divided at every step, so that long bags do not vanish."""
+    joint[:] = weights / weights.sum()
+    for i in range(low, high):
+        for m in range(weights.size):
+            joint[m] *= table[symbols[i], m]
+        joint /= joint.sum()
+
+
+@kernel
 def _own_products(
     symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, values: Any, out: Any
 ) -> None:
@@ -128,11 +138,7 @@ def _own_products(
     joint = np.empty(contexts)
     for bag in range(counts.size):
         low, high = offsets[bag], offsets[bag + 1]
-        joint[:] = weights
-        for i in range(low, high):
-            for m in range(contexts):
-                joint[m] *= table[symbols[i], m]
-            joint /= joint.sum()
+        _posterior(symbols, low, high, table, weights, joint)
         for i in range(low, high):
             for j in range(low, high):
                 x = symbols[i] // values
@@ -158,12 +164,7 @@ def _outer_products(symbols: Any, offsets: Any, counts: Any, table: Any, weights
     joint = np.empty(contexts)
     for bag in range(counts.size):
         low, high = offsets[bag], offsets[bag + 1]
-        joint[:] = weights
-        for i in range(low, high):
-            for m in range(contexts):
-                joint[m] *= table[symbols[i], m]
-            joint /= joint.sum()
-        joint /= joint.sum()
+        _posterior(symbols, low, high, table, weights, joint)
         used = 0
         for m in range(contexts):
             where[used] = contexts * entries + m

@@ -1,0 +1,17 @@
+"""Policies that only tests play."""
+
+
+class Always:
+    """A policy that plays one action."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def start(self, state):
+        return None
+
+    def act(self, memory, rng):
+        return self.action
+
+    def observe(self, memory, action, reward, next_state):
+        return None
