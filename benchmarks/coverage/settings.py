@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-RUNS = 1200
+RUNS = 1000
 CHECKPOINTS = (10, 100, 1000)
 """Episodes at which all radii are looked at; a run counts as held if they all hold at each of them."""
 
@@ -11,7 +11,7 @@ SIZES = ((2, 2, 3), (3, 2, 4), (4, 3, 5))
 
 FAILURES = (0.05, 0.2, 0.5)
 
-WORLDS = 60
+WORLDS = 50
 BUDGETS = (100, 300, 1000, 3000, 10_000)
 REWARDS = {"any laws": None, "separation .2": 0.2}
 """Kinds of worlds of the intervals of rewards: states 4, actions 2, horizon 6."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ACTIONS = (3, 4, 6, 8)
+ACTIONS = (3, 4, 6)
 ACCURACY = 0.04
 """The accuracy at which the number of actions changes."""
 
@@ -10,7 +10,7 @@ ACCURACIES = (0.08, 0.04, 0.02, 0.01)
 FIXED_ACTIONS = 3
 """The number of actions at which the accuracy changes."""
 
-FACTORS = (0.05, 0.08, 0.13, 0.21, 0.35)
+FACTORS = (0.06, 0.11, 0.2, 0.35)
 """Episodes: so many times (S A)^2 / e^2, S = 2."""
 
 SEEDS = 40

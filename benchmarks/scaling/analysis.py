@@ -67,9 +67,9 @@ def needed(curves: list[dict[str, Any]], key: str, level: float, chosen: NDArray
     return np.array([crossing(curve["budgets"], mean_curve(curve, key, chosen), level) for curve in curves])
 
 
-def of(results: dict[str, Any], way: str, factor: str) -> list[dict[str, Any]]:
+def of(curves: list[dict[str, Any]], factor: str) -> list[dict[str, Any]]:
     """The curves of one sweep."""
-    return [curve for curve in results["curves"] if (curve["way"], curve["factor"]) == (way, factor)]
+    return [curve for curve in curves if curve["factor"] == factor]
 
 
 def falling(curve: dict[str, Any], key: str, draws: int) -> tuple[Exponent, list[float]]:
@@ -83,41 +83,41 @@ def falling(curve: dict[str, Any], key: str, draws: int) -> tuple[Exponent, list
     return over_replicates(levels, at, worlds, draws), at(np.arange(worlds)).tolist()
 
 
-def sweep_row(
-    curves: list[dict[str, Any]], way: str, factor: str, key: str, level: float, draws: int
-) -> tuple[list[str], Exponent]:
-    """One line of the table, and the exponent in it."""
+def sweep_row(curves: list[dict[str, Any]], factor: str, key: str, level: float, draws: int) -> list[str]:
+    """One line of the table."""
     values = [curve["point"][factor] for curve in curves]
     worlds = len(curves[0]["gain"])
     found = over_replicates(values, lambda chosen: needed(curves, key, level, chosen), worlds, draws)
     budgets = needed(curves, key, level, np.arange(worlds))
     shown = ", ".join(f"{value:g}: {budget:.0f}" for value, budget in zip(values, budgets, strict=True))
     what = f"{key} <= {level:g}"
-    return [way, factor, what, str(worlds), shown, str(found), NEEDED[factor]], found
+    return [curves[0]["way"], factor, what, str(worlds), shown, str(found), NEEDED[factor]]
 
 
-def show_needed(results: dict[str, Any], draws: int = settings.DRAWS) -> None:
+def show_needed(curves: list[dict[str, Any]], draws: int = settings.DRAWS) -> None:
     """Budgets and exponents, with percentile intervals from worlds drawn with replacement."""
     out = []
-    base = of(results, "learn", "accuracy")[0]
-    for key in ("regret", "value error"):
-        found, budgets = falling(base, key, draws)
-        shown = ", ".join(f"{e:g}: {k:.0f}" for e, k in zip(settings.ACCURACIES, budgets, strict=True))
-        out.append(["learn", "accuracy", key, str(len(base["gain"])), shown, str(found), "-2"])
-    for way in ("learn", "one pair"):
-        for factor in NEEDED:
-            if not (curves := of(results, way, factor)):
-                continue
-            out.append(sweep_row(curves, way, factor, "regret", settings.LEARNED.accuracy, draws)[0])
-            if factor == "separation":
-                out.append(sweep_row(curves, way, factor, "share", settings.SHARE, draws)[0])
+    for base in of(curves, "accuracy"):
+        for key in ("regret", "value error"):
+            found, budgets = falling(base, key, draws)
+            shown = ", ".join(f"{e:g}: {k:.0f}" for e, k in zip(settings.ACCURACIES, budgets, strict=True))
+            out.append([base["way"], "accuracy", key, str(len(base["gain"])), shown, str(found), "-2"])
+    for factor in NEEDED:
+        if not (mine := of(curves, factor)):
+            continue
+        out.append(sweep_row(mine, factor, "regret", settings.LEARNED.accuracy, draws))
+        share = settings.SHARE if factor == "separation" else settings.OTHER_SHARE
+        out.append(sweep_row(mine, factor, "share", share, draws))
     print("what learning needs: episodes, exponent with 95 % bootstrap interval over worlds")
     table(["way", "factor", "until", "worlds", "episodes", "exponent", "theorem"], out)
-    rmse, regret = (np.mean(base[key], axis=1) for key in ("rmse", "regret"))
-    few = np.array(base["budgets"]) >= 100
-    print(
-        f"regret against the error of the rewards, from 100 episodes on: exponent {slope(rmse[few], regret[few]):.2f}"
-    )
+    for base in of(curves, "accuracy"):
+        rmse, regret = (np.mean(base[key], axis=1) for key in ("rmse", "regret"))
+        many = np.array(base["budgets"]) >= 100
+        told = slope(rmse[many], regret[many])
+        print(f"regret against the error of the rewards, from 100 episodes on: exponent {told:.2f}")
+    for factor in NEEDED:
+        gains = [f"{curve['point'][factor]:g}: {np.mean(curve['gain']):.4f}" for curve in of(curves, factor)]
+        print(f"what adapting gains, {factor} {', '.join(gains)}")
     print()
 
 
@@ -148,11 +148,11 @@ def draw() -> None:
     if results := stored("needed"):
         level = settings.LEARNED.accuracy
         for factor in NEEDED:
-            curves = of(results, "learn", factor)
+            curves = of(results["curves"], factor)
             values = np.array([curve["point"][factor] for curve in curves])
             budgets = needed(curves, "regret", level, np.arange(len(curves[0]["gain"])))
             axes[1].loglog(values / values[0], budgets / budgets[0], "o-", label=factor)
-        budgets = np.array(falling(of(results, "learn", "accuracy")[0], "regret", 2)[1])
+        budgets = np.array(falling(of(results["curves"], "accuracy")[0], "regret", 2)[1])
         levels = np.array(settings.ACCURACIES)
         axes[1].loglog(levels / levels[0], budgets / budgets[0], "o-", label="accuracy")
         axes[1].set(title=f"learning to a mean regret of {level:g}", ylabel="episodes / those at the first value")
@@ -167,8 +167,9 @@ def main() -> None:
     """Print and draw all that there is."""
     if results := stored("ends"):
         show_ends(results)
-    if results := stored("needed"):
-        show_needed(results)
+    for part in ("needed", "pairs"):
+        if results := stored(part):
+            show_needed(results["curves"])
     draw()
 
 

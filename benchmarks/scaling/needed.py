@@ -86,7 +86,7 @@ def curve_of(way: str, factor: str, point: Point, targets: dict[str, float], wor
 
 
 def curves(quick: bool) -> Iterator[dict[str, Any]]:
-    """The base far down, then every factor; the other way where it is to explain something."""
+    """The base far down, then every factor."""
     base, worlds = settings.LEARNED, 4 if quick else settings.WORLDS
     least = {"regret": settings.ACCURACIES[-3 if quick else -1], "value error": 0.0 if not quick else 1.0}
     yield curve_of("learn", "accuracy", base, least, worlds)
@@ -96,6 +96,11 @@ def curves(quick: bool) -> Iterator[dict[str, Any]]:
         targets = {"regret": base.accuracy, "share": settings.SHARE if factor == "separation" else 1.0}
         for point in points(factor, base, values[1:3] if quick else values):
             yield curve_of("learn", factor, point, targets, worlds)
-    for factor in () if quick else settings.PAIR_FACTORS:
-        for point in points(factor, base, settings.FACTORS[factor][:3]):
-            yield curve_of("one pair", factor, point, {"regret": base.accuracy}, settings.PAIR_WORLDS)
+
+
+def pair_curves(quick: bool) -> Iterator[dict[str, Any]]:
+    """The same with one pair an episode."""
+    worlds = 2 if quick else settings.PAIR_WORLDS
+    for factor, values in settings.PAIR_FACTORS.items():
+        for point in points(factor, settings.LEARNED, values[:2] if quick else values):
+            yield curve_of("one pair", factor, point, {"regret": settings.LEARNED.accuracy}, worlds)

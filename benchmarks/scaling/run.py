@@ -1,9 +1,9 @@
 """How the number of episodes grows with S, A, H, accuracy, separation and failure, beside theorem:upper_bound.
 
-python -m benchmarks.scaling.run [--quick] [--parts ends,needed]
+python -m benchmarks.scaling.run [--quick] [--parts ends,needed,pairs]
 
 ``ends``: Algorithm 2 as printed, to the threshold of the theorem. ``needed``: the smallest budget at which what
-``learn`` finds has a mean regret of at most the accuracy.
+``learn`` finds has a mean regret of at most the accuracy. ``pairs``: the same if only one pair of each episode is used.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ def algorithm(quick: bool) -> None:
     analysis.show_ends(results)
 
 
-def learning(quick: bool) -> None:
-    """The second part; written again after every point."""
+def learning(part: str, quick: bool) -> None:
+    """The second and third part; written again after every point."""
     results: dict[str, Any] = {"curves": []}
-    for curve in needed.curves(quick):
+    for curve in {"needed": needed.curves, "pairs": needed.pair_curves}[part](quick):
         results["curves"].append(curve)
         if not quick:
-            record("scaling", results, name="needed")
-    analysis.show_needed(results)
+            record("scaling", results, name=part)
+    analysis.show_needed(results["curves"])
 
 
 def main() -> None:
     """The parts asked for."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default="ends,needed")
+    asked.add_argument("--parts", default="ends,needed,pairs")
     given = asked.parse_args()
     for part in given.parts.split(","):
-        {"ends": algorithm, "needed": learning}[part](given.quick)
+        algorithm(given.quick) if part == "ends" else learning(part, given.quick)
     if not given.quick:
         analysis.draw()
 

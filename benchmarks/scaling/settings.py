@@ -52,7 +52,10 @@ GAP = 3e-4
 SHARE = 0.5
 """A target as a share of what adapting gains, where the separation changes."""
 
-PAIR_FACTORS = ("states", "actions", "horizon")
+OTHER_SHARE = 0.15
+"""The same where a size changes."""
+
+PAIR_FACTORS: dict[str, tuple[float, ...]] = {"horizon": (3, 5, 8), "states": (3, 6, 12)}
 PAIR_WORLDS = 8
 
 DRAWS = 2000
