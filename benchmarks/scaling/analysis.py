@@ -117,7 +117,8 @@ def show_needed(curves: list[dict[str, Any]], draws: int = settings.DRAWS) -> No
         print(f"regret against the error of the rewards, from 100 episodes on: exponent {told:.2f}")
     for factor in NEEDED:
         gains = [f"{curve['point'][factor]:g}: {np.mean(curve['gain']):.4f}" for curve in of(curves, factor)]
-        print(f"what adapting gains, {factor} {', '.join(gains)}")
+        if gains:
+            print(f"what adapting gains, {factor} {', '.join(gains)}")
     print()
 
 

@@ -102,5 +102,5 @@ def pair_curves(quick: bool) -> Iterator[dict[str, Any]]:
     """The same with one pair an episode."""
     worlds = 2 if quick else settings.PAIR_WORLDS
     for factor, values in settings.PAIR_FACTORS.items():
-        for point in points(factor, settings.LEARNED, values[:2] if quick else values):
+        for point in points(factor, settings.LEARNED, values[-1:] if quick else values):
             yield curve_of("one pair", factor, point, {"regret": settings.LEARNED.accuracy}, worlds)
