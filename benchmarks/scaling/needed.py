@@ -87,7 +87,7 @@ def curve_of(way: str, factor: str, point: Point, targets: dict[str, float], wor
 
 def curves(quick: bool) -> Iterator[dict[str, Any]]:
     """The base far down, then every factor."""
-    base, worlds = settings.LEARNED, 4 if quick else settings.WORLDS
+    base, worlds = settings.LEARNED, 3 if quick else settings.WORLDS
     least = {"regret": settings.ACCURACIES[-3 if quick else -1], "value error": 0.0 if not quick else 1.0}
     yield curve_of("learn", "accuracy", base, least, worlds)
     for factor, values in settings.FACTORS.items():
@@ -102,5 +102,7 @@ def pair_curves(quick: bool) -> Iterator[dict[str, Any]]:
     """The same with one pair an episode."""
     worlds = 2 if quick else settings.PAIR_WORLDS
     for factor, values in settings.PAIR_FACTORS.items():
+        if quick and factor != "horizon":
+            continue
         for point in points(factor, settings.LEARNED, values[-1:] if quick else values):
             yield curve_of("one pair", factor, point, {"regret": settings.LEARNED.accuracy}, worlds)

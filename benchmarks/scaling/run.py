@@ -16,7 +16,7 @@ import argparse
 from typing import Any
 
 from benchmarks.record import record
-from benchmarks.scaling import analysis, ends, needed
+from benchmarks.scaling import analysis, ends, needed, settings
 
 
 def algorithm(quick: bool) -> None:
@@ -39,7 +39,7 @@ def learning(part: str, quick: bool) -> None:
         results["curves"].append(curve)
         if not quick:
             record("scaling", results, name=part)
-    analysis.show_needed(results["curves"])
+    analysis.show_needed(results["curves"], 100 if quick else settings.DRAWS)
 
 
 def main() -> None:
