@@ -1,0 +1,1 @@
+"""Whether what is said to hold with a probability does: radii, intervals of rewards, validation, the bootstrap."""

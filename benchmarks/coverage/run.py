@@ -1,0 +1,161 @@
+"""How often radii, intervals and estimates are right, where the truth is known.
+
+python -m benchmarks.coverage.run [--quick] [--parts radii,rewards,validation,regret]
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from benchmarks.coverage import analysis, settings
+from benchmarks.record import record
+from rewardmix import problems, theory
+from rewardmix.evaluation import controller_value, interval
+from rewardmix.exploration import explore
+from rewardmix.learning import learn
+from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments
+from rewardmix.recovery import confidence_set, recover
+from rewardmix.recovery.labels import alignment
+from rewardmix.simulation import simulate
+
+EXACTLY = 1e-9
+"""Accuracy of a confidence set whose tolerance adds nothing."""
+
+
+def ratios(moments: Moments, world: RewardMixingMDP, failure: float) -> dict[str, float]:
+    """Largest error over its radius, in each family; at most 1 where all hold."""
+    points, states = world.num_states * world.num_actions, world.num_states
+    average, seen = world.average.ravel(), moments.samples > 0
+    off = np.abs(moments.frequencies[seen, 1] - average[seen])
+    x, y = moments.pairs
+    shares = moments.pair_tables / moments.pair_samples[:, None, None]
+    product = shares[:, 1, 1] - average[x] * shares[:, :, 1].sum(axis=1) - average[y] * shares[:, 1].sum(axis=1)
+    apart = np.abs(product + average[x] * average[y] - world.covariance()[x, y])
+    rows, visited = moments.transition_estimate()
+    moved = np.abs(rows.toarray() - world.transition_rows).sum(axis=1)[visited]
+    start = np.abs(moments.initial_estimate() - world.initial).sum()
+    return {
+        "average": float((off / theory.average_radius(moments.samples[seen], points, failure)).max()),
+        "pair": float((apart / theory.pair_radius(moments.pair_samples, points, failure)).max()),
+        "move": float((moved / theory.transition_radius(moments.visits[visited], states, points, failure)).max()),
+        "start": float(start / theory.initial_radius(moments.episodes, states, failure)),
+    }
+
+
+def radii(quick: bool) -> dict[str, Any]:
+    """All radii at once, along runs of exploration, and whether the feasible set holds the true world."""
+    rows = []
+    for number in range(50 if quick else settings.RUNS):
+        states, actions, horizon = settings.SIZES[number % len(settings.SIZES)]
+        world = problems.make("random", states=states, actions=actions, horizon=horizon, seed=number)
+        row: dict[str, Any] = {f"{failure:g}": dict.fromkeys(analysis.FAMILIES, 0.0) for failure in settings.FAILURES}
+        contained = dict.fromkeys(row, True)
+        found = None
+        for episodes in settings.CHECKPOINTS:
+            found = explore(world, episodes=episodes, seed=number, after=found, keep=False)
+            for name, worst in row.items():
+                now = ratios(found.moments, world, float(name))
+                worst.update({family: round(max(worst[family], now[family]), 4) for family in now})
+                box = confidence_set(found.moments, failure=float(name), accuracy=EXACTLY)
+                contained[name] &= box.contains(world)
+        rows.append({"ratios": row, "contained": contained})
+    return {"rows": rows}
+
+
+def rewards(quick: bool) -> dict[str, Any]:
+    """95 % intervals of recovered rewards, after exploration as ``learn`` does it."""
+    rows = []
+    states, actions, horizon = settings.REWARD_SIZE
+    for kind, separation in settings.REWARDS.items():
+        for number in range(5 if quick else settings.WORLDS):
+            size = {"states": states, "actions": actions, "horizon": horizon}
+            world = problems.make("random", **size, separation=separation, seed=number)
+            for episodes in settings.BUDGETS[:3] if quick else settings.BUDGETS:
+                found = recover(explore(world, episodes=episodes, seed=number).gathered, seed=number)
+                order = alignment(found.model.laws, world.laws)
+                low, high, errors = (getattr(found.info, key)[order] for key in ("lower", "upper", "errors"))
+                inside = ((world.rewards >= low) & (world.rewards <= high)).ravel()
+                scores = ((found.model.rewards[order] - world.rewards) / errors).ravel()
+                rows.append(
+                    {
+                        "kind": kind,
+                        "world": number,
+                        "episodes": episodes,
+                        "inside": inside.astype(int).tolist(),
+                        "width": float(np.mean(high - low)),
+                        "unknown": int(np.isinf(errors).sum()),
+                        "edge": ((world.rewards < 0.1) | (world.rewards > 0.9)).ravel().astype(int).tolist(),
+                        "score": float(np.sqrt(np.mean(scores[np.isfinite(errors).ravel()] ** 2))),
+                    }
+                )
+    return {"rows": rows}
+
+
+def validation(quick: bool) -> dict[str, Any]:
+    """Student's intervals of fresh episodes against the exact value of the same controller."""
+    rows = []
+    worlds = 4 if quick else settings.VALIDATION_WORLDS
+    each = (200 if quick else settings.VALIDATIONS) // worlds
+    for number in range(worlds):
+        states, actions, horizon = settings.SIZES[number % len(settings.SIZES)]
+        world = problems.make("random", states=states, actions=actions, horizon=horizon, seed=number)
+        policy = learn(world, episodes=1000, seed=number, resamples=0).policy
+        truth = controller_value(policy, world)
+        for played in settings.PLAYED:
+            returns = simulate(policy, world, played * each, seed=number).returns.reshape(each, played)
+            found = [interval(block) for block in returns]
+            inside = sum(one.lower <= truth <= one.upper for one in found)
+            rows.append({"world": number, "played": played, "intervals": each, "inside": int(inside)})
+    return {"rows": rows}
+
+
+def regret(quick: bool) -> dict[str, Any]:
+    """The bootstrap's regret beside the true one."""
+    rows = []
+    for episodes in settings.REGRET_BUDGETS[:2] if quick else settings.REGRET_BUDGETS:
+        for number in range(6 if quick else settings.REGRET_WORLDS):
+            states, actions, horizon = settings.SIZES[number % len(settings.SIZES)]
+            world = problems.make("random", states=states, actions=actions, horizon=horizon, seed=number)
+            found = learn(
+                world, episodes=episodes, seed=number, resamples=settings.RESAMPLES, accuracy=0.01
+            ).certificate
+            rows.append(
+                {
+                    "world": number,
+                    "episodes": episodes,
+                    "true": found.truth.regret,
+                    "estimated": found.bootstrap.mean,
+                    "largest": found.bootstrap.upper,
+                }
+            )
+    return {"rows": rows}
+
+
+PARTS = {"radii": radii, "rewards": rewards, "validation": validation, "regret": regret}
+
+
+def main() -> None:
+    """The parts asked for, each with a file of its own."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--quick", action="store_true")
+    asked.add_argument("--parts", default=",".join(PARTS))
+    given = asked.parse_args()
+    for part in given.parts.split(","):
+        found = PARTS[part](given.quick)
+        if not given.quick:
+            record("coverage", found, name=part)
+        analysis.SHOW[part](found["rows"])
+    if not given.quick:
+        analysis.draw()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""What the study of coverage runs."""
+
+from __future__ import annotations
+
+RUNS = 1000
+CHECKPOINTS = (10, 100, 1000)
+"""Episodes at which all radii are looked at; a run counts as held if they all hold at each of them."""
+
+SIZES = ((2, 2, 3), (3, 2, 4), (4, 3, 5))
+"""(states, actions, horizon), in turn; the world of a run has its number as seed."""
+
+FAILURES = (0.05, 0.2, 0.5)
+
+WORLDS = 50
+BUDGETS = (100, 300, 1000, 3000, 10_000)
+REWARDS = {"any laws": None, "separation .2": 0.2}
+"""Kinds of worlds of the intervals of rewards: states 4, actions 2, horizon 6."""
+
+REWARD_SIZE = (4, 2, 6)
+
+PLAYED = (20, 100, 1000)
+VALIDATIONS = 2000
+VALIDATION_WORLDS = 20
+"""Policies are learned from 1,000 episodes in so many worlds; the validations are shared out among them."""
+
+REGRET_WORLDS = 40
+REGRET_BUDGETS = (200, 1000, 5000)
+RESAMPLES = 8
