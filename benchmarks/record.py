@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ def record(study: str, results: dict[str, Any], *, name: str = "results", progra
     import rewardmix
 
     about = {
-        "command": "python -m " + " ".join([f"benchmarks.{study}.{program}", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", f"benchmarks.{study}.{program}", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
         "rewardmix": rewardmix.__version__,
         "python": platform.python_version(),
