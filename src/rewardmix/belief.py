@@ -9,6 +9,9 @@ import numpy as np
 
 from rewardmix._check import Floats, refuse
 
+SAME_REWARD = 1e-9
+"""A reward this near to a declared value is that value."""
+
 
 def update(belief: Floats, likelihood: Floats) -> Floats:
     """Posterior after an outcome of the given likelihood in each context: b * q / (b . q).
@@ -47,6 +50,6 @@ def outcome_of(reward: float, reward_values: Floats) -> int:
     """The index z with reward_values[z] == reward."""
     z = int(np.searchsorted(reward_values, reward))
     for near in (z - 1, z):
-        if 0 <= near < reward_values.size and abs(reward_values[near] - reward) <= 1e-9:
+        if 0 <= near < reward_values.size and abs(reward_values[near] - reward) <= SAME_REWARD:
             return near
     refuse("reward", reward, f"one of the reward values {reward_values.tolist()}")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix._check import Floats, as_count, as_floats, as_indices, at, check_shape, first, refuse
+from rewardmix.belief import SAME_REWARD
 
 ABSENT = -1
 """Marks a step that did not take place."""
@@ -147,7 +148,7 @@ class Episodes:
 def outcomes_of(rewards: Floats, present: NDArray[np.bool_], values: Floats) -> NDArray[np.int8]:
     """Index of each present reward among the values; a reward that is none of them is refused."""
     nearest = np.abs(np.where(present, rewards, values[0])[..., None] - values).argmin(axis=-1)
-    bad = present & (np.abs(values[nearest] - np.where(present, rewards, values[0])) > 1e-9)
+    bad = present & (np.abs(values[nearest] - np.where(present, rewards, values[0])) > SAME_REWARD)
     if bad.any():
         refuse(at("rewards", first(bad)), float(rewards[first(bad)]), f"one of the reward values {values.tolist()}")
     return np.where(present, nearest, ABSENT).astype(np.int8)

@@ -14,8 +14,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rewardmix import environments
+from rewardmix._errors import InputError
 from rewardmix.episodes import Episodes
-from rewardmix.exploration import Exploration, explore, practical
+from rewardmix.exploration import Exploration, ExplorationError, explore, practical
 from rewardmix.exploration.confidence import Confidence
 from rewardmix.exploration.results import Update
 from rewardmix.model import RewardMixingMDP
@@ -132,15 +133,18 @@ class Gatherer:
         assert whole is not None
         played = len(whole)
         self.tell(Stage("refine", played))
-        new = refine(
-            self.world,
-            whole,
-            recovery,
-            episodes=episodes,
-            seed=self.seed,
-            on_update=lambda done: self.tell(Stage("refine", played + done)),
-            checkpoint=self._refinement and self._refinement / f"{played + episodes:012d}",
-        )
+        try:
+            new = refine(
+                self.world,
+                whole,
+                recovery,
+                episodes=episodes,
+                seed=self.seed,
+                on_update=lambda done: self.tell(Stage("refine", played + done)),
+                checkpoint=self._refinement and self._refinement / f"{played + episodes:012d}",
+            )
+        except InputError as error:  # the environment broke its own rules
+            raise ExplorationError(str(error), so_far.exploration) from error
         following = new.episodes if so_far.following is None else so_far.following + new.episodes
         return Gathered(so_far.exploration, following, new.interrupted)
 

@@ -8,7 +8,7 @@ import pytest
 
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.environments import RewardMixingVectorEnv
-from rewardmix.exploration import explore
+from rewardmix.exploration import ExplorationError, explore
 from rewardmix.gathering import TRIED, one_hill
 from rewardmix.learning import FIRST_ROUND, learn
 from rewardmix.moments import Moments
@@ -185,6 +185,17 @@ def test_early_ends_are_refined():
     learned = learn(MixRewards(lake, functions, horizon=8), episodes=1500, seed=0, resamples=0)
     assert learned.episodes == 1500
     assert learned.refinement is None or learned.refinement.horizon == 8
+
+
+def test_an_environment_that_breaks_its_rules_while_it_is_refined_loses_nothing():
+    class Broken(Counted):
+        def step(self, action):
+            state, reward, *rest = super().step(action)
+            return state, 0.5 if self.resets > 400 else reward, *rest
+
+    with pytest.raises(ExplorationError, match=r"reward of episode \d+, step \d+: found 0.5") as caught:
+        learn(Broken(make_env("shop")), episodes=600, seed=0, resamples=0)
+    assert caught.value.exploration.episodes == 300
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 1.5])

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rewardmix._check import Floats, as_count, refuse
+from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.policy import Policy
 
@@ -70,6 +71,7 @@ def play(
     states = np.full((episodes, length + 1), ABSENT, np.int32)
     actions = np.full((episodes, length), ABSENT, np.int16)
     rewards = np.full((episodes, length), np.nan)
+    values = reward_values_of(env) if reward_values is None else reward_values
     rng = np.random.default_rng([seed, 1])
     for episode in range(episodes):
         state, _ = env.reset(seed=seed if episode == 0 else None)
@@ -79,7 +81,7 @@ def play(
             action = policy.act(memory, rng)
             state, reward, terminated, truncated, _ = env.step(action)
             actions[episode, t] = action
-            rewards[episode, t] = _checked_reward(reward, episode, t)
+            rewards[episode, t] = _checked_reward(reward, values, episode, t)
             states[episode, t + 1] = _checked_state(state, num_states, episode, t + 1)
             if terminated or truncated:
                 break
@@ -93,7 +95,7 @@ def play(
         num_states=num_states,
         num_actions=num_actions,
         lengths=(actions >= 0).sum(axis=1),
-        reward_values=reward_values_of(env) if reward_values is None else reward_values,
+        reward_values=values,
     )
 
 
@@ -115,9 +117,11 @@ def _checked_state(state: Any, num_states: int, episode: int, step: int) -> int:
     return int(state)
 
 
-def _checked_reward(reward: Any, episode: int, step: int) -> float:
+def _checked_reward(reward: Any, values: Floats | None, episode: int, step: int) -> float:
     if not np.isfinite(reward):
         refuse(f"reward of episode {episode}, step {step}", reward, "a finite number")
+    if values is not None and np.abs(values - reward).min() > SAME_REWARD:
+        refuse(f"reward of episode {episode}, step {step}", reward, f"one of the reward values {values.tolist()}")
     return float(reward)
 
 
