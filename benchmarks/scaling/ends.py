@@ -143,7 +143,7 @@ def printed(name: str, values: tuple[float, ...], form: str) -> list[float]:
 
 def other_worlds() -> list[dict[str, Any]]:
     """Worlds that are not dense and random, at one threshold: episodes as a share of eq:required_episodes."""
-    stop, failure = 1e-3, settings.BASE.failure
+    stop, failure = settings.STOP, settings.BASE.failure
     known: list[tuple[str, dict[str, Any]]] = [
         ("random", {"states": 8, "actions": 3, "horizon": 8}),
         ("random", {"states": 8, "actions": 3, "horizon": 8, "successors": 2}),
