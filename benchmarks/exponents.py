@@ -12,8 +12,8 @@ Floats = NDArray[np.float64]
 Chosen = NDArray[np.int64]
 
 
-class Exponent(NamedTuple):
-    """An exponent with its 95 % interval."""
+class Estimate(NamedTuple):
+    """A number with its 95 % interval."""
 
     value: float
     low: float
@@ -23,14 +23,15 @@ class Exponent(NamedTuple):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
     @property
-    def inverse(self) -> Exponent:
-        """The exponent of one over the factor."""
-        return Exponent(-self.value, -self.high, -self.low)
+    def inverse(self) -> Estimate:
+        """The exponent of one over the factor, where this is one of the factor."""
+        return Estimate(-self.value, -self.high, -self.low)
 
 
 def slope(factor: ArrayLike, episodes: ArrayLike) -> Any:
     """Least-squares slope of log episodes (..., factor) on log factor; points that are not finite are left out."""
-    y = np.log(np.asarray(episodes, np.float64))
+    with np.errstate(divide="ignore"):
+        y = np.log(np.asarray(episodes, np.float64))
     x = np.broadcast_to(np.log(np.asarray(factor, np.float64)), y.shape)
     used = np.isfinite(x) & np.isfinite(y)
     points = used.sum(axis=-1)
@@ -40,15 +41,15 @@ def slope(factor: ArrayLike, episodes: ArrayLike) -> Any:
     return found if found.ndim else float(found)
 
 
-def between(slopes: ArrayLike, failure: float = 0.05) -> Exponent:
+def between(slopes: ArrayLike, failure: float = 0.05) -> Estimate:
     """Mean of the slopes of independent replicates, with Student's t interval."""
     from scipy.special import stdtrit
 
     each = np.asarray(slopes, np.float64)
     if each.size < 2:
-        return Exponent(float(each.mean()), float("nan"), float("nan"))
+        return Estimate(float(each.mean()), float("nan"), float("nan"))
     radius = float(stdtrit(each.size - 1, 1 - failure / 2)) * each.std(ddof=1) / np.sqrt(each.size)
-    return Exponent(float(each.mean()), float(each.mean() - radius), float(each.mean() + radius))
+    return Estimate(float(each.mean()), float(each.mean() - radius), float(each.mean() + radius))
 
 
 def crossing(budgets: ArrayLike, values: ArrayLike, level: float) -> Any:
@@ -90,10 +91,10 @@ def resampled(statistic: Callable[[Chosen], Any], replicates: int, draws: int = 
 
 def over_replicates(
     factor: Sequence[float], needed: Callable[[Chosen], Floats], replicates: int, draws: int = 2000
-) -> Exponent:
+) -> Estimate:
     """Slope of ``needed`` and its bootstrap interval.
 
     ``needed`` takes replicate numbers (..., replicates) and gives a number for each value of the factor, (..., factor).
     """
     low, high = limits(slope(factor, needed(drawn(replicates, draws))))
-    return Exponent(slope(factor, needed(np.arange(replicates))), float(low), float(high))
+    return Estimate(slope(factor, needed(np.arange(replicates))), float(low), float(high))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.exponents import Exponent, between, crossing, over_replicates, slope
+from benchmarks.exponents import Estimate, between, crossing, over_replicates, slope
 from benchmarks.record import HERE, table
 from benchmarks.scaling import ends, settings
 
@@ -38,7 +38,7 @@ class End(NamedTuple):
     sweep: str
     values: tuple[float, ...]
     worlds: int
-    found: Exponent
+    found: Estimate
     theorem: float
     lemma: float
     fluid: float
@@ -99,7 +99,7 @@ class Needed(NamedTuple):
     worlds: int
     values: tuple[float, ...]
     budgets: list[float]
-    found: Exponent
+    found: Estimate
 
 
 def mean_curve(curve: dict[str, Any], key: str, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -146,7 +146,7 @@ def share_of(factor: str) -> float:
 
 
 def second_order(base: dict[str, Any]) -> float:
-    """Exponent of the regret in the error of the rewards, from ``settings.MANY`` episodes on."""
+    """Estimate of the regret in the error of the rewards, from ``settings.MANY`` episodes on."""
     rmse, regret = (np.mean(base[key], axis=1) for key in ("rmse", "regret"))
     many = np.array(base["budgets"]) >= settings.MANY
     return float(slope(rmse[many], regret[many]))
