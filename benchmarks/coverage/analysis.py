@@ -157,7 +157,7 @@ def show_validation(rows: list[dict[str, Any]]) -> None:
 
 
 class Regret(NamedTuple):
-    """One budget: means, their ratio, the rank correlation, and how often the largest resample is not below the truth."""
+    """One budget: means, ratio, rank correlation, and how often the largest resample is not below the truth."""
 
     episodes: int
     worlds: int
@@ -238,7 +238,7 @@ def draw() -> None:
                 for episodes in settings.BUDGETS
             ]
             axes[1].semilogx(settings.BUDGETS, share, "o-", label=kind)
-        axes[1].axhline(0.95, color="0.4", ls=":")
+        axes[1].axhline(settings.LEVEL, color="0.4", ls=":")
         axes[1].set(xlabel="episodes", ylabel="95 % intervals that hold the reward", ylim=(0.6, 1.0))
         axes[1].legend(frameon=False)
     if rows := stored("regret"):
