@@ -9,6 +9,9 @@ from typing import Any
 
 from benchmarks.exponents import Estimate
 
+JOINED = "\N{NO-BREAK SPACE}"
+"""Between the two ends of an interval, so that a narrow table does not part them."""
+
 
 def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table of Markdown."""
@@ -37,12 +40,12 @@ def within(estimate: Estimate, digits: int = 2) -> str:
     if math.isnan(estimate.value):
         return ""
     value, low, high = (short(part, digits) for part in estimate)
-    return f"{value} [{low}, {high}]"
+    return f"{value} [{low},{JOINED}{high}]"
 
 
 def counted(estimate: Estimate) -> str:
     """The same for a number of episodes: 822 [606, 1,084]."""
-    return "{:,.0f} [{:,.0f}, {:,.0f}]".format(*estimate)
+    return "{:,.0f} [{:,.0f},{}{:,.0f}]".format(*estimate[:2], JOINED, estimate.high)
 
 
 def sized(size: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cells import bare, counted, grid, many, short, sized, within
+from benchmarks.cells import JOINED, bare, counted, grid, many, short, sized, within
 from benchmarks.coverage import analysis as coverage
 from benchmarks.coverage import settings as covered
 from benchmarks.exponents import Estimate
@@ -184,7 +184,7 @@ def radii(results: Results) -> list[str]:
 def told(share: coverage.Share, digits: int = 3) -> str:
     """How many of how many, and the limits of the share."""
     low, high = (short(limit, digits) for limit in share.limits)
-    return f"{share.successes:,} of {share.trials:,}, [{low}, {high}]"
+    return f"{share.successes:,} of {share.trials:,}, [{low},{JOINED}{high}]"
 
 
 def rewards(results: Results) -> list[str]:

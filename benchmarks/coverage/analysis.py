@@ -239,7 +239,7 @@ def draw() -> None:
             ]
             axes[1].semilogx(settings.BUDGETS, share, "o-", label=kind)
         axes[1].axhline(settings.LEVEL, color="0.4", ls=":")
-        axes[1].set(xlabel="episodes", ylabel="95 % intervals that hold the reward", ylim=(0.6, 1.0))
+        axes[1].set(xlabel="episodes", ylabel="95 % intervals that hold the reward", ylim=(0.85, 1.0))
         axes[1].legend(frameon=False)
     if rows := stored("regret"):
         for episodes in settings.REGRET_BUDGETS:

@@ -184,6 +184,8 @@ def draw() -> None:
         share = np.mean(row["optimal"], axis=1)
         axes.semilogx(settings.FACTORS, share, "o-", ms=3, label=f"A = {row['actions']}, e = {row['accuracy']:g}")
     axes.axhline(settings.WITHIN, color="0.4", ls=":")
+    axes.set_xticks(settings.FACTORS, [f"{factor:g}" for factor in settings.FACTORS])
+    axes.minorticks_off()
     axes.set(xlabel="episodes / (S A / e)^2", ylabel="share of runs that are optimal")
     axes.legend(frameon=False, fontsize="small")
     figure.savefig(FOLDER / "optimal.svg", metadata={"Date": None})

@@ -30,6 +30,15 @@ PRINTED = {
 SIZES_AND_SEPARATION = ("states", "actions", "horizon", "separation")
 """Factors of learning that have a curve for each value."""
 
+LOOKS: dict[str, dict[str, Any]] = {
+    "states": {"marker": "o"},
+    "actions": {"marker": "^"},
+    "horizon": {"marker": "s"},
+    "accuracy": {"marker": "o", "markersize": 10, "markerfacecolor": "none"},
+    "separation": {"marker": "x"},
+}
+"""Marks of the factors in the figure; accuracy and separation lie on each other."""
+
 
 class End(NamedTuple):
     """A sweep of Algorithm 2: its exponent, and slopes of three formulas (with logarithms) on the same grid."""
@@ -196,19 +205,19 @@ def draw() -> None:
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     if results := stored("ends"):
-        for factor in ("states", "actions", "horizon", "accuracy", "separation"):
+        for factor, look in LOOKS.items():
             rows = [row for row in results["rows"] if (row["setting"], row["sweep"]) == ("paper", factor)]
             values = np.array(rows[0]["values"])
             mean = np.exp(np.log([row["episodes"] for row in rows]).mean(axis=0))
-            (line,) = axes[0].loglog(values / values[0], mean / mean[0], "o", label=factor)
+            (line,) = axes[0].loglog(values / values[0], mean / mean[0], ls="", label=factor, **look)
             theorem = np.array(ends.printed(factor, tuple(values), "lemma"))
             axes[0].loglog(values / values[0], theorem / theorem[0], color=line.get_color(), lw=1)
         axes[0].set(title="Algorithm 2 (lines: eq:required_episodes)", ylabel="episodes / those at the first value")
     if results := stored("needed"):
-        for factor in (*SIZES_AND_SEPARATION, "accuracy"):
+        for factor, look in LOOKS.items():
             found = needed(of(results["curves"], factor), draws=2)
             values, budgets = np.array(found.values), np.array(found.budgets)
-            axes[1].loglog(values / values[0], budgets / budgets[0], "o-", label=factor)
+            axes[1].loglog(values / values[0], budgets / budgets[0], label=factor, **look)
         title = f"learning to a mean regret of {settings.LEARNED.accuracy:g}"
         axes[1].set(title=title, ylabel="episodes / those at the first value")
     for axis in axes:
