@@ -101,11 +101,13 @@ def points(factor: str, base: Point, values: tuple[float, ...]) -> list[Point]:
 def sweeps(quick: bool) -> Iterator[tuple[str, str, Point, tuple[float, ...], float | None]]:
     """(setting, name of the sweep, base, values, threshold if it is to stay the same)."""
     fixed = theory.threshold(settings.BASE.accuracy, settings.BASE.separation, settings.BASE.horizon)
-    for setting, factors in CHANGES.items():
-        for factor in factors if setting == "paper" or not quick else ():
-            yield setting, factor, settings.BASE, settings.ENDS[factor][: 3 if quick else None], None
     if quick:
+        for factor in settings.QUICK:
+            yield "paper", factor, settings.BASE, settings.ENDS[factor][:2], None
         return
+    for setting, factors in CHANGES.items():
+        for factor in factors:
+            yield setting, factor, settings.BASE, settings.ENDS[factor], None
     for setting in ("no logarithm", "pairs only"):
         yield setting, "states, equal moves", settings.BASE, settings.ENDS["states"], None
     yield "paper", "accuracy, separation 0", settings.BASE._replace(separation=0.0), settings.ENDS["accuracy"], None

@@ -31,6 +31,9 @@ ENDS: dict[str, tuple[float, ...]] = {
 STOP = 1e-3
 """The threshold at which other worlds are compared."""
 
+QUICK = ("states", "horizon", "accuracy")
+"""Factors of the quick version, which has the first two values of each."""
+
 END_WORLDS = 5
 ABLATION_WORLDS = 3
 
