@@ -89,8 +89,8 @@ def changes(results: Results) -> list[str]:
 def worlds(results: Results) -> list[str]:
     """Other worlds than random ones, beside the bound."""
     lines = [
-        [row["world"].replace("1 next states", "1 next state"), sized(row["size"]), many(row["episodes"]),
-         f"{scaling.over_bound(row):.1f}"]
+        [row["world"].replace("1 next states", "1 next state"), sized(row["size"]).replace(" ", JOINED),
+         many(row["episodes"]), f"{scaling.over_bound(row):.1f}"]
         for row in results["worlds"]
     ]  # fmt: skip
     return [grid(["world", "S, A, H", "episodes", "episodes / `eq:required_episodes`, C = 1"], lines)]
@@ -197,7 +197,8 @@ def rewards(results: Results) -> list[str]:
         lines.append([f"{episodes:,}", *(within(mine[kind].inside, 3) for kind in covered.REWARDS), short(width, 2)])
     kinds = [name if apart is None else f"δ = {bare(apart)} everywhere" for name, apart in covered.REWARDS.items()]
     one = coverage.Share(*(sum(row.one[i] for row in found) for i in (0, 1)))
-    said = f"One interval drawn from each of the {one.trials} runs: {told(one)} hold, a share of {short(one.value)}."
+    share = within(Estimate(one.value, *one.limits), 3)
+    said = f"One interval drawn from each of the {one.trials} runs: {one.successes} hold, a share of {share}."
     return [grid(["episodes", *kinds, "mean width"], lines), said]
 
 
