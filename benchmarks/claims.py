@@ -65,8 +65,8 @@ class Block:
 
     @property
     def prose(self) -> str:
-        """Without marks, code, formulas and targets of links."""
-        bare = COMMENT.sub("", self.text)
+        """Without marks, code, formulas, targets of links and the 1 of 1/ε."""
+        bare = re.sub(r"(?<![\w.,])1/(?=[^\W\d]|√)", "", COMMENT.sub("", self.text))
         return re.sub(r"`[^`]*`|\$\$.*?\$\$|\$[^$\n]+\$|\]\([^)]*\)|https?://\S+", " ", bare, flags=re.DOTALL)
 
     @property

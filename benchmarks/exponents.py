@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Chosen = NDArray[np.int64]
 
 
-class Exponent(NamedTuple):
-    """An exponent with its 95 % interval."""
+class Estimate(NamedTuple):
+    """A number with its 95 % interval."""
 
     value: float
     low: float
@@ -21,58 +22,79 @@ class Exponent(NamedTuple):
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
+    @property
+    def inverse(self) -> Estimate:
+        """The exponent of one over the factor, where this is one of the factor."""
+        return Estimate(-self.value, -self.high, -self.low)
 
-def slope(factor: ArrayLike, episodes: ArrayLike) -> float:
-    """Least-squares slope of log episodes on log factor; points that are not finite are left out."""
-    x, y = np.log(np.asarray(factor, np.float64)), np.log(np.asarray(episodes, np.float64))
+
+def slope(factor: ArrayLike, episodes: ArrayLike) -> Any:
+    """Least-squares slope of log episodes (..., factor) on log factor; points that are not finite are left out."""
+    with np.errstate(divide="ignore"):
+        y = np.log(np.asarray(episodes, np.float64))
+    x = np.broadcast_to(np.log(np.asarray(factor, np.float64)), y.shape)
     used = np.isfinite(x) & np.isfinite(y)
-    if used.sum() < 2:
-        return float("nan")
-    x, y = x[used] - x[used].mean(), y[used]
-    return float(x @ y / (x @ x))
+    points = used.sum(axis=-1)
+    middle = np.where(used, x, 0.0).sum(axis=-1) / np.maximum(points, 1)
+    x, y = np.where(used, x - middle[..., None], 0.0), np.where(used, y, 0.0)
+    found = (x * y).sum(axis=-1) / np.where(points > 1, (x * x).sum(axis=-1), np.nan)
+    return found if found.ndim else float(found)
 
 
-def between(slopes: ArrayLike, failure: float = 0.05) -> Exponent:
+def between(slopes: ArrayLike, failure: float = 0.05) -> Estimate:
     """Mean of the slopes of independent replicates, with Student's t interval."""
     from scipy.special import stdtrit
 
     each = np.asarray(slopes, np.float64)
     if each.size < 2:
-        return Exponent(float(each.mean()), float("nan"), float("nan"))
+        return Estimate(float(each.mean()), float("nan"), float("nan"))
     radius = float(stdtrit(each.size - 1, 1 - failure / 2)) * each.std(ddof=1) / np.sqrt(each.size)
-    return Exponent(float(each.mean()), float(each.mean() - radius), float(each.mean() + radius))
+    return Estimate(float(each.mean()), float(each.mean() - radius), float(each.mean() + radius))
 
 
-def crossing(budgets: ArrayLike, values: ArrayLike, level: float) -> float:
+def crossing(budgets: ArrayLike, values: ArrayLike, level: float) -> Any:
     """Budget after which a falling curve stays at or below ``level``, interpolated in logarithms.
 
-    NaN where the grid does not show it: the curve is below from the first budget on, or above at the last.
+    Values are (budgets, ...). NaN where the grid does not show it: the curve is below from the first budget on, or
+    above at the last.
     """
-    x, y = np.log(np.asarray(budgets, np.float64)), np.log(np.maximum(values, 1e-12))
-    above = np.flatnonzero(y > np.log(level))
-    if above.size == 0 or above[-1] == y.size - 1:
-        return float("nan")
-    i = int(above[-1])
-    return float(np.exp(x[i] + (y[i] - np.log(level)) / (y[i] - y[i + 1]) * (x[i + 1] - x[i])))
+    x, y = np.log(np.asarray(budgets, np.float64)), np.log(np.maximum(values, 1e-12)) - np.log(level)
+    above = y > 0
+    shown = above.any(axis=0) & ~above[-1]
+    i = np.where(shown, len(x) - 1 - above[::-1].argmax(axis=0), 0)
+    here, there = (np.take_along_axis(y, j[None], axis=0)[0] for j in (i, i + 1))
+    share = here / np.where(shown, here - there, np.nan)
+    found = np.exp(x[i] + share * (x[i + 1] - x[i]))
+    return found if found.ndim else float(found)
 
 
-def resampled(
-    statistic: Callable[[NDArray[np.int64]], Any], replicates: int, draws: int = 2000, seed: int = 0
-) -> tuple[Any, Any]:
-    """Percentile 95 % limits of a statistic of replicate numbers, which are drawn with replacement.
+def drawn(replicates: int, draws: int = 2000, seed: int = 0) -> Chosen:
+    """Replicate numbers (draws, replicates), drawn with replacement."""
+    return np.random.default_rng(seed).integers(replicates, size=(draws, replicates))
 
-    Draws in which the statistic is not finite are left out; where more than a tenth are, the limits are NaN.
+
+def limits(found: ArrayLike) -> tuple[Any, Any]:
+    """Percentile 95 % limits of a statistic (draws, ...).
+
+    Draws in which it is not finite are left out; where more than a tenth are, the limits are NaN.
     """
-    rng = np.random.default_rng(seed)
-    found = np.array([statistic(rng.integers(replicates, size=replicates)) for _ in range(draws)], np.float64)
-    low, high = np.nanpercentile(found, [2.5, 97.5], axis=0) if np.isfinite(found).any() else (np.nan, np.nan)
-    lost = np.mean(~np.isfinite(found), axis=0) > 0.1
+    values = np.asarray(found, np.float64)
+    low, high = np.nanpercentile(values, [2.5, 97.5], axis=0) if np.isfinite(values).any() else (np.nan, np.nan)
+    lost = np.mean(~np.isfinite(values), axis=0) > 0.1
     return np.where(lost, np.nan, low), np.where(lost, np.nan, high)
 
 
+def resampled(statistic: Callable[[Chosen], Any], replicates: int, draws: int = 2000) -> tuple[Any, Any]:
+    """Percentile 95 % limits of a statistic of replicate numbers, which are drawn with replacement."""
+    return limits([statistic(chosen) for chosen in drawn(replicates, draws)])
+
+
 def over_replicates(
-    factor: Sequence[float], needed: Callable[[NDArray[np.int64]], Floats], replicates: int, draws: int = 2000
-) -> Exponent:
-    """Slope of ``needed(replicates)`` (one number for each value of the factor) and its bootstrap interval."""
-    low, high = resampled(lambda chosen: slope(factor, needed(chosen)), replicates, draws)
-    return Exponent(slope(factor, needed(np.arange(replicates))), float(low), float(high))
+    factor: Sequence[float], needed: Callable[[Chosen], Floats], replicates: int, draws: int = 2000
+) -> Estimate:
+    """Slope of ``needed`` and its bootstrap interval.
+
+    ``needed`` takes replicate numbers (..., replicates) and gives a number for each value of the factor, (..., factor).
+    """
+    low, high = limits(slope(factor, needed(drawn(replicates, draws))))
+    return Estimate(slope(factor, needed(np.arange(replicates))), float(low), float(high))

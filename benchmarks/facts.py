@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import facts_scaling
 from benchmarks.coupons import settings as coupons
 from benchmarks.pac import settings as pac
 from rewardmix.problems.coupons import coupons as problem
@@ -45,4 +46,5 @@ FACTS: dict[str, Callable[..., list[float]]] = {
     "pac.larger": larger,
     "coupons.households": households,
     "exploration.loss": loss,
+    **facts_scaling.FACTS,
 }

@@ -6,12 +6,13 @@ The name of a function in ``TABLES`` is what a page writes into its mark; see ``
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks import tables_scaling
+from benchmarks.cells import grid, many, short, sized
 from benchmarks.coupons import settings as coupons
 from benchmarks.exploration import settings as exploration
 from benchmarks.learning import settings as learning
@@ -23,23 +24,6 @@ QUALITIES = ("best", "EM from the truth", "best, from moments", "paper, 3 deviat
 """Methods of the study of recovery, in the order in which the page shows them."""
 
 Rows = list[dict[str, Any]]
-
-
-def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-def short(value: Any, digits: int = 3) -> str:
-    """A share as the pages write it: .988, 1.000, -.002."""
-    text = f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: there is no -.000
-    return re.sub(r"^(-?)0\.", r"\1.", text)
-
-
-def many(value: float) -> str:
-    """A large number in two digits: 7.7e6; a small one as it is."""
-    return re.sub(r"e\+0?", "e", f"{value:.1e}") if value >= 1000 else f"{value:.2g}"
 
 
 def error_of(values: Sequence[float]) -> float:
@@ -276,11 +260,6 @@ def recovery(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def sized(size: Sequence[int]) -> str:
-    """States, actions and horizon."""
-    return ", ".join(map(str, size))
-
-
 TABLES: dict[str, Callable[..., list[str]]] = {
     "learning.share": share,
     "learning.lacks": lacks,
@@ -295,4 +274,5 @@ TABLES: dict[str, Callable[..., list[str]]] = {
     "exploration.speed": throughput,
     "exploration.to_the_end": to_the_end,
     "recovery.measured": recovery,
+    **tables_scaling.TABLES,
 }

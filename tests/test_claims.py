@@ -96,6 +96,14 @@ def test_a_part_of_the_file_is_all_that_counts(root):
     assert fault.endswith("runs/0/speed: neither a fact nor a part of the results")
 
 
+def test_one_over_a_letter_is_a_sign_and_one_over_a_number_is_not(root):
+    mark = f"<!-- see {FILE}: runs/0/ratio -->"
+    assert faults(f"{SECTION}42 times, like 1/ε and 1/√K. {mark}", root) == []
+    assert faults(f"{SECTION}42 times, like 3/4. {mark}", root) == [
+        f"page.md, line 5: {number} is not in {FILE}" for number in "34"
+    ]
+
+
 def test_a_missing_file_is_named(root):
     (fault,) = faults("42 times faster. <!-- see benchmarks/speed/other.json -->", root)
     assert fault == "page.md, line 1: benchmarks/speed/other.json: there is no such file of results"

@@ -33,7 +33,7 @@ def test_bootstrap_intervals_over_replicates_cover_nearly_at_their_level():
     held = 0
     for _ in range(200):
         table = np.array(factor) * np.exp(0.3 * rng.standard_normal((24, 3)))
-        found = exponents.over_replicates(factor, lambda chosen, t=table: t[chosen].mean(axis=0), 24, draws=200)
+        found = exponents.over_replicates(factor, lambda chosen, t=table: t[chosen].mean(axis=-2), 24, draws=200)
         held += found.low <= 1.0 <= found.high
     assert 0.85 <= held / 200 <= 0.99  # percentile intervals of 24 replicates are a little short
 

@@ -3,92 +3,173 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import math
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.coverage import settings
-from benchmarks.exponents import resampled
+from benchmarks.exponents import Estimate, drawn, resampled
+from benchmarks.exponents import limits as percentiles
+from benchmarks.pac.analysis import limits
 from benchmarks.record import HERE, table
 
 FOLDER = HERE / "coverage"
 FAMILIES = ("average", "pair", "move", "start")
 
 
-def limits(successes: int, trials: int) -> str:
-    """A share with its exact 95 % binomial limits."""
-    from scipy.stats import binomtest
+class Share(NamedTuple):
+    """How many of how many, with exact 95 % binomial limits."""
 
-    found = binomtest(successes, trials).proportion_ci(0.95, "exact")
-    return f"{successes / trials:.4f} [{found.low:.4f}, {found.high:.4f}]"
+    successes: int
+    trials: int
+
+    @property
+    def value(self) -> float:
+        """The share."""
+        return self.successes / self.trials
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Low and high."""
+        return limits(self.successes, self.trials)
+
+    def __str__(self) -> str:
+        return "{:.4f} [{:.4f}, {:.4f}]".format(self.value, *self.limits)
 
 
-def show_radii(rows: list[dict[str, Any]]) -> None:
+class Radii(NamedTuple):
+    """One failure: runs in which all hold, those whose feasible set holds the truth, and how far radii could shrink."""
+
+    failure: float
+    held: Share
+    contained: Share
+    slack: dict[str, float]
+    largest: float
+
+
+def radii_of(rows: list[dict[str, Any]]) -> list[Radii]:
     """How often all radii hold at all checkpoints, and how much smaller they might have been."""
-    out, slack = [], []
+    out = []
     for failure in settings.FAILURES:
         name = f"{failure:g}"
         worst = np.array([[row["ratios"][name][family] for family in FAMILIES] for row in rows])
-        held = int((worst <= 1.0).all(axis=1).sum())
-        contained = sum(row["contained"][name] for row in rows)
-        out.append([name, f"{1 - failure:g}", len(rows), limits(held, len(rows)), limits(contained, len(rows))])
         every = np.column_stack([worst, worst.max(axis=1)])
-        needed = np.quantile(every, 1 - failure, axis=0)
-        slack.append([name, *(f"{value:.3f}" for value in needed), f"{every[:, -1].max():.3f}"])
+        slack = dict(zip((*FAMILIES, "all"), np.quantile(every, 1 - failure, axis=0).tolist(), strict=True))
+        held = Share(int((worst <= 1.0).all(axis=1).sum()), len(rows))
+        contained = Share(sum(row["contained"][name] for row in rows), len(rows))
+        out.append(Radii(failure, held, contained, slack, float(worst.max())))
+    return out
+
+
+def show_radii(rows: list[dict[str, Any]]) -> None:
+    """Two tables."""
+    found = radii_of(rows)
     print(f"all radii at {', '.join(map(str, settings.CHECKPOINTS))} episodes: share of runs in which every one holds")
-    table(["failure", "promise", "runs", "all radii hold", "feasible set holds the truth"], out)
-    print("factor by which radii could shrink and still hold in 1 - failure of the runs; last: the largest ratio seen")
-    table(["failure", *FAMILIES, "all", "largest"], slack)
-    print()
-
-
-def show_rewards(rows: list[dict[str, Any]]) -> None:
-    """Coverage of the intervals by kind of world and budget."""
-    out = []
-    for kind in settings.REWARDS:
-        for episodes in settings.BUDGETS:
-            chosen = [row for row in rows if (row["kind"], row["episodes"]) == (kind, episodes)]
-            if not chosen:
-                continue
-            inside, edge = (np.array([row[key] for row in chosen]) for key in ("inside", "edge"))
-            share = inside.mean(axis=1)
-            low, high = resampled(lambda worlds, share=share: share[worlds].mean(), len(chosen))
-            one = inside[np.arange(len(chosen)), np.random.default_rng(0).integers(inside.shape[1], size=len(chosen))]
-            out.append(
-                [
-                    kind,
-                    episodes,
-                    len(chosen),
-                    f"{share.mean():.3f} [{low:.3f}, {high:.3f}]",
-                    limits(int(one.sum()), len(chosen)),
-                    f"{inside[edge == 0].mean():.3f}",
-                    f"{inside[edge == 1].mean():.3f}" if edge.any() else "-",
-                    f"{np.mean([row['width'] for row in chosen]):.3f}",
-                    sum(row["unknown"] for row in chosen),
-                    f"{np.median([row['score'] for row in chosen]):.2f}",
-                ]
-            )
-    print("95 % intervals of rewards; limits: bootstrap over worlds, and exact for one interval of each world")
     table(
-        ["worlds", "episodes", "n", "inside", "one of each", "p in .1 to .9", "p outside", "width", "inf", "score"], out
+        ["failure", "promise", "runs", "all radii hold", "feasible set holds the truth"],
+        [[f"{r.failure:g}", f"{1 - r.failure:g}", len(rows), str(r.held), str(r.contained)] for r in found],
+    )
+    print("factor by which radii could shrink and still hold in 1 - failure of the runs; last: the largest ratio seen")
+    table(
+        ["failure", *FAMILIES, "all", "largest"],
+        [[f"{r.failure:g}", *(f"{value:.3f}" for value in (*r.slack.values(), r.largest))] for r in found],
     )
     print()
 
 
-def show_validation(rows: list[dict[str, Any]]) -> None:
-    """Coverage of validation intervals by the number of episodes played."""
+class Intervals(NamedTuple):
+    """One kind of world and budget: the share that holds by bootstrap over worlds, and of one interval of each."""
+
+    kind: str
+    episodes: int
+    worlds: int
+    inside: Estimate
+    one: Share
+    middle: float
+    edge: float
+    width: float
+    unknown: int
+    score: float
+
+
+def rewards_of(rows: list[dict[str, Any]]) -> list[Intervals]:
+    """Coverage of the intervals by kind of world and budget."""
     out = []
-    for played in settings.PLAYED:
-        chosen = [row for row in rows if row["played"] == played]
-        trials, inside = (sum(row[key] for row in chosen) for key in ("intervals", "inside"))
-        out.append([played, trials, limits(inside, trials)])
-    print("95 % validation intervals")
-    table(["episodes played", "intervals", "hold the value"], out)
+    for kind, episodes in product(settings.REWARDS, settings.BUDGETS):
+        chosen = [row for row in rows if (row["kind"], row["episodes"]) == (kind, episodes)]
+        if not chosen:
+            continue
+        inside, edge = (np.array([row[key] for row in chosen]) for key in ("inside", "edge"))
+        share, worlds = inside.mean(axis=1), len(chosen)
+        low, high = percentiles(share[drawn(worlds)].mean(axis=-1))
+        one = inside[np.arange(worlds), np.random.default_rng(0).integers(inside.shape[1], size=worlds)]
+        out.append(
+            Intervals(
+                kind,
+                episodes,
+                worlds,
+                Estimate(float(share.mean()), float(low), float(high)),
+                Share(int(one.sum()), worlds),
+                float(inside[edge == 0].mean()),
+                float(inside[edge == 1].mean()) if edge.any() else math.nan,
+                float(np.mean([row["width"] for row in chosen])),
+                sum(row["unknown"] for row in chosen),
+                float(np.median([row["score"] for row in chosen])),
+            )
+        )
+    return out
+
+
+def show_rewards(rows: list[dict[str, Any]]) -> None:
+    """One line for each kind and budget."""
+    print("95 % intervals of rewards; limits: bootstrap over worlds, and exact for one interval of each world")
+    table(
+        ["worlds", "episodes", "n", "inside", "one of each", "p in .1 to .9", "p outside", "width", "inf", "score"],
+        [
+            [r.kind, r.episodes, r.worlds, "{:.3f} [{:.3f}, {:.3f}]".format(*r.inside), str(r.one), f"{r.middle:.3f}",
+             f"{r.edge:.3f}", f"{r.width:.3f}", r.unknown, f"{r.score:.2f}"]
+            for r in rewards_of(rows)
+        ],
+    )  # fmt: skip
     print()
 
 
-def show_regret(rows: list[dict[str, Any]]) -> None:
-    """Ratio of means, rank correlation, and how often the largest resample is above the truth."""
+def validation_of(rows: list[dict[str, Any]]) -> dict[int, Share]:
+    """Episodes played -> how many validation intervals hold the value."""
+    out = {}
+    for played in settings.PLAYED:
+        chosen = [row for row in rows if row["played"] == played]
+        out[played] = Share(*(sum(row[key] for row in chosen) for key in ("inside", "intervals")))
+    return out
+
+
+def show_validation(rows: list[dict[str, Any]]) -> None:
+    """Coverage of validation intervals by the number of episodes played."""
+    print("95 % validation intervals")
+    found = validation_of(rows)
+    table(
+        ["episodes played", "intervals", "hold the value"],
+        [[played, share.trials, str(share)] for played, share in found.items()],
+    )
+    print()
+
+
+class Regret(NamedTuple):
+    """One budget: means, ratio, rank correlation, and how often the largest resample is not below the truth."""
+
+    episodes: int
+    worlds: int
+    true: float
+    estimated: float
+    ratio: Estimate
+    rank: Estimate
+    above: Share
+
+
+def regret_of(rows: list[dict[str, Any]]) -> list[Regret]:
+    """The bootstrap's regret beside the true one."""
     from scipy.stats import spearmanr
 
     out = []
@@ -101,15 +182,26 @@ def show_regret(rows: list[dict[str, Any]]) -> None:
             lambda i, t=true, e=estimated: e[i].mean() / t[i].mean(),
             lambda i, t=true, e=estimated: spearmanr(t[i], e[i]).statistic,
         )
-        everyone = np.arange(len(chosen))
+        worlds = len(chosen)
         shown = []
         for statistic in statistics:
-            low, high = resampled(statistic, len(chosen), 500)
-            shown.append(f"{statistic(everyone):.2f} [{low:.2f}, {high:.2f}]")
-        above = limits(int((largest >= true).sum()), len(chosen))
-        out.append([episodes, len(chosen), f"{true.mean():.4f}", f"{estimated.mean():.4f}", *shown, above])
+            low, high = resampled(statistic, worlds, settings.REGRET_DRAWS)
+            shown.append(Estimate(float(statistic(np.arange(worlds))), float(low), float(high)))
+        above = Share(int((largest >= true).sum()), worlds)
+        out.append(Regret(episodes, worlds, float(true.mean()), float(estimated.mean()), shown[0], shown[1], above))
+    return out
+
+
+def show_regret(rows: list[dict[str, Any]]) -> None:
+    """Ratio of means, rank correlation, and how often the largest resample is above the truth."""
     print("the bootstrap's regret beside the true one; limits: bootstrap over worlds, last column exact")
-    table(["episodes", "worlds", "true", "estimated", "ratio of means", "rank correlation", "largest >= true"], out)
+    table(
+        ["episodes", "worlds", "true", "estimated", "ratio of means", "rank correlation", "largest >= true"],
+        [
+            [r.episodes, r.worlds, f"{r.true:.4f}", f"{r.estimated:.4f}", str(r.ratio), str(r.rank), str(r.above)]
+            for r in regret_of(rows)
+        ],
+    )
     print()
 
 
@@ -146,8 +238,8 @@ def draw() -> None:
                 for episodes in settings.BUDGETS
             ]
             axes[1].semilogx(settings.BUDGETS, share, "o-", label=kind)
-        axes[1].axhline(0.95, color="0.4", ls=":")
-        axes[1].set(xlabel="episodes", ylabel="95 % intervals that hold the reward", ylim=(0.6, 1.0))
+        axes[1].axhline(settings.LEVEL, color="0.4", ls=":")
+        axes[1].set(xlabel="episodes", ylabel="95 % intervals that hold the reward", ylim=(0.85, 1.0))
         axes[1].legend(frameon=False)
     if rows := stored("regret"):
         for episodes in settings.REGRET_BUDGETS:

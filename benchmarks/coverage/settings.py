@@ -18,6 +18,9 @@ REWARDS = {"any laws": None, "separation .2": 0.2}
 
 REWARD_SIZE = (4, 2, 6)
 
+LEVEL = 0.95
+"""Of the intervals of rewards and of validation."""
+
 PLAYED = (20, 100, 1000)
 VALIDATIONS = 2000
 VALIDATION_WORLDS = 20
@@ -26,3 +29,4 @@ VALIDATION_WORLDS = 20
 REGRET_WORLDS = 40
 REGRET_BUDGETS = (200, 1000, 5000)
 RESAMPLES = 8
+REGRET_DRAWS = 500

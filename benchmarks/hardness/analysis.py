@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.exponents import over_replicates, resampled, slope
+from benchmarks.exponents import Estimate, drawn, limits, over_replicates, slope
 from benchmarks.hardness import settings
 from benchmarks.record import HERE, table
 
@@ -25,31 +26,35 @@ LITTLE = 0.2
 """Added to successes and to failures, so that a curve without any of one kind has a fit."""
 
 
-def reaches(budgets: NDArray[np.float64], successes: NDArray[np.float64], trials: float) -> float:
-    """Episodes at which a logistic curve in log episodes reaches ``settings.WITHIN``; NaN if it does not rise."""
+def reaches(budgets: NDArray[np.float64], successes: NDArray[np.float64], trials: float) -> Any:
+    """Episodes at which a logistic curve in log episodes reaches ``settings.WITHIN``; NaN if it does not rise.
+
+    Successes are (..., budgets): one fit for each of the rest.
+    """
     x = np.log(budgets)
     middle, x = x.mean(), x - x.mean()
     good, total = successes + LITTLE, trials + 2 * LITTLE
-    line, design = np.zeros(2), np.column_stack([np.ones_like(x), x])
+    line, design = np.zeros((*good.shape[:-1], 2)), np.column_stack([np.ones_like(x), x])
     for _ in range(50):
-        chance = 1.0 / (1.0 + np.exp(-np.clip(design @ line, -30, 30)))
+        chance = 1.0 / (1.0 + np.exp(-np.clip(line @ design.T, -30, 30)))
         weight = total * chance * (1 - chance) + 1e-9
-        step = np.linalg.solve(design.T @ (design * weight[:, None]), design.T @ (good - total * chance))
+        curvature = np.einsum("...k,ki,kj->...ij", weight, design, design)
+        step = np.linalg.solve(curvature, ((good - total * chance) @ design)[..., None])[..., 0]
         line = line + np.clip(step, -3, 3)
         if np.abs(step).max() < 1e-8:
             break
-    if line[1] <= 0:
-        return float("nan")
-    return float(np.exp(middle + (np.log(settings.WITHIN / (1 - settings.WITHIN)) - line[0]) / line[1]))
+    rise = np.where(line[..., 1] > 0, line[..., 1], np.nan)
+    found = np.exp(middle + (np.log(settings.WITHIN / (1 - settings.WITHIN)) - line[..., 0]) / rise)
+    return found if found.ndim else float(found)
 
 
 def needed(rows: list[dict[str, Any]], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Episodes that each point needs, from the chosen seeds."""
+    """Episodes that each point needs (..., points), from the chosen seeds (..., seeds)."""
     out = []
     for row in rows:
-        optimal = np.array(row["optimal"])[:, chosen].sum(axis=1).astype(float)
-        out.append(reaches(np.array(row["budgets"], float), optimal, float(chosen.size)))
-    return np.array(out)
+        optimal = np.moveaxis(np.array(row["optimal"])[:, chosen].sum(axis=-1), 0, -1).astype(float)
+        out.append(reaches(np.array(row["budgets"], float), optimal, float(chosen.shape[-1])))
+    return np.stack(out, axis=-1)
 
 
 @lru_cache
@@ -59,55 +64,110 @@ def ideal(actions: int, accuracy: float) -> float:
     noise = rng.standard_normal((settings.IDEAL, actions, actions)) / 4.0
     signal = np.zeros((actions, actions))
     signal[0, 0], signal[0, 1] = accuracy, -accuracy
-    budgets = np.array(settings.FACTORS) * (STATES * actions / accuracy) ** 2
+    budgets = np.array(settings.FACTORS) * unit(actions, accuracy)
     right = []
     for episodes in budgets:
         seen = signal + noise / np.sqrt(episodes / actions**2)
         high, low = seen.max(axis=2), seen.min(axis=2)
         first = (high - low).argmax(axis=1) == 0
         right.append(float((first & (seen[:, 0].argmax(axis=1) == 0) & (seen[:, 0].argmin(axis=1) == 1)).sum()))
-    return reaches(budgets, np.array(right), float(settings.IDEAL))
+    return float(reaches(budgets, np.array(right), float(settings.IDEAL)))
 
 
-def show(rows: list[dict[str, Any]], draws: int = settings.DRAWS) -> None:
-    """Episodes, the constant in c (S A)^2 / e^2, and the two exponents."""
+def unit(actions: int, accuracy: float) -> float:
+    """(S A / e)^2: the episodes of theorem:lower_bound without its constant."""
+    return (STATES * actions / accuracy) ** 2
+
+
+class Found(NamedTuple):
+    """A point: optimal runs at each number of episodes, and the episodes for 90 %, here and of the ideal test."""
+
+    actions: int
+    accuracy: float
+    optimal: list[int]
+    episodes: Estimate
+    told: float
+
+    @property
+    def constant(self) -> Estimate:
+        """c in c (S A / e)^2."""
+        return Estimate(*(value / unit(self.actions, self.accuracy) for value in self.episodes))
+
+    @property
+    def told_constant(self) -> float:
+        """That of the ideal test."""
+        return self.told / unit(self.actions, self.accuracy)
+
+
+def told_at(ideals: list[dict[str, Any]], actions: int, accuracy: float) -> float:
+    """What the ideal test needs at a point."""
+    return next(row["episodes"] for row in ideals if (row["actions"], row["accuracy"]) == (actions, accuracy))
+
+
+def points_of(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int = settings.DRAWS) -> list[Found]:
+    """Every point with its limits."""
     seeds = len(rows[0]["optimal"][0])
-    everyone = np.arange(seeds)
-    low, high = resampled(lambda chosen: needed(rows, chosen), seeds, draws)
+    low, high = limits(needed(rows, drawn(seeds, draws)))
+    return [
+        Found(row["actions"], row["accuracy"], [sum(runs) for runs in row["optimal"]],
+              Estimate(float(episodes), float(least), float(most)), told_at(ideals, row["actions"], row["accuracy"]))
+        for row, episodes, least, most in zip(rows, needed(rows, np.arange(seeds)), low, high, strict=True)
+    ]  # fmt: skip
+
+
+class Growth(NamedTuple):
+    """An exponent beside that of the ideal test on the same points."""
+
+    factor: str
+    values: list[float]
+    found: Estimate
+    told: float
+
+
+def growths(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int = settings.DRAWS) -> list[Growth]:
+    """The two exponents: in 1 / e and in A."""
     out = []
-    for row, episodes, least, most in zip(rows, needed(rows, everyone), low, high, strict=True):
-        unit = (STATES * row["actions"] / row["accuracy"]) ** 2
-        found = " ".join(str(sum(runs)) for runs in row["optimal"])
-        told = ideal(row["actions"], row["accuracy"])
-        out.append(
-            [
-                row["actions"],
-                f"{row['accuracy']:g}",
-                found,
-                f"{episodes:.0f} [{least:.0f}, {most:.0f}]",
-                f"{episodes / unit:.3f} [{least / unit:.3f}, {most / unit:.3f}]",
-                f"{told / unit:.3f}",
-            ]
-        )
-    print(
-        f"optimal runs of {seeds} at {', '.join(map(str, settings.FACTORS))} times (S A / e)^2; 95 % bootstrap limits"
-    )
-    table(["A", "e", "optimal runs", "episodes for 90 %", "c", "c of the ideal test"], out)
-    exponents = []
-    for name, key, sign in (("A", "actions", 1), ("1 / e", "accuracy", -1)):
+    for key in ("accuracy", "actions"):
         other, value = ("accuracy", settings.ACCURACY) if key == "actions" else ("actions", settings.FIXED_ACTIONS)
-        mine = [row for row in rows if row[other] == value]
-        factor = [float(row[key]) ** sign for row in mine]
-        found = over_replicates(factor, lambda chosen, mine=mine: needed(mine, chosen), seeds, draws)
-        told = slope(factor, [ideal(row["actions"], row["accuracy"]) for row in mine])
-        exponents.append([name, len(mine), str(found), "2", f"{told:.2f}"])
+        mine = sorted((row for row in rows if row[other] == value), key=lambda row, key=key: row[key])
+        values = [float(row[key]) for row in mine]
+        seeds = len(mine[0]["optimal"][0])
+        found = over_replicates(values, lambda chosen, mine=mine: needed(mine, chosen), seeds, draws)
+        told = slope(values, [told_at(ideals, row["actions"], row["accuracy"]) for row in mine])
+        out.append(Growth(key, values, found, told) if key == "actions" else Growth(key, values, found.inverse, -told))
+    return out
+
+
+def told_slope(ideals: list[dict[str, Any]], fewer: int, more: int) -> float:
+    """Estimate of the ideal test between two numbers of actions."""
+    return float(slope([fewer, more], [told_at(ideals, actions, settings.ACCURACY) for actions in (fewer, more)]))
+
+
+def show(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int = settings.DRAWS) -> None:
+    """Episodes, the constant in c (S A)^2 / e^2, and the two exponents."""
+    out = []
+    for point in points_of(rows, ideals, draws):
+        episodes = "{:.0f} [{:.0f}, {:.0f}]".format(*point.episodes)
+        constant = "{:.3f} [{:.3f}, {:.3f}]".format(*point.constant)
+        optimal = " ".join(map(str, point.optimal))
+        out.append([point.actions, f"{point.accuracy:g}", optimal, episodes, constant, f"{point.told_constant:.3f}"])
+    seeds, factors = len(rows[0]["optimal"][0]), ", ".join(map(str, settings.FACTORS))
+    print(f"optimal runs of {seeds} at {factors} times (S A / e)^2; 95 % bootstrap limits")
+    table(["A", "e", "optimal runs", "episodes for 90 %", "c", "c of the ideal test"], out)
+    exponents = [
+        [{"actions": "A", "accuracy": "1 / e"}[row.factor], len(row.values), str(row.found), "2", f"{row.told:.2f}"]
+        for row in growths(rows, ideals, draws)
+    ]
     table(["factor", "points", "exponent", "theorem", "ideal test"], exponents)
+    more = [row["actions"] for row in ideals if row["accuracy"] == settings.ACCURACY]
+    for pair in pairwise(sorted(more)):
+        print("the ideal test from {} to {} actions: exponent {:.2f}".format(*pair, told_slope(ideals, *pair)))
     print()
 
 
-def stored() -> Any:
-    """Rows, or None if it was not run."""
-    path = FOLDER / "results.json"
+def stored(part: str) -> Any:
+    """Rows of a part, or None if it was not run."""
+    path = FOLDER / f"{part}.json"
     return json.loads(path.read_text(encoding="utf-8"))["results"]["rows"] if path.is_file() else None
 
 
@@ -120,10 +180,12 @@ def draw() -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    for row in stored():
+    for row in stored("results"):
         share = np.mean(row["optimal"], axis=1)
         axes.semilogx(settings.FACTORS, share, "o-", ms=3, label=f"A = {row['actions']}, e = {row['accuracy']:g}")
     axes.axhline(settings.WITHIN, color="0.4", ls=":")
+    axes.set_xticks(settings.FACTORS, [f"{factor:g}" for factor in settings.FACTORS])
+    axes.minorticks_off()
     axes.set(xlabel="episodes / (S A / e)^2", ylabel="share of runs that are optimal")
     axes.legend(frameon=False, fontsize="small")
     figure.savefig(FOLDER / "optimal.svg", metadata={"Date": None})
@@ -132,8 +194,8 @@ def draw() -> None:
 
 def main() -> None:
     """Print and draw."""
-    if rows := stored():
-        show(rows)
+    if (rows := stored("results")) and (ideals := stored("ideal")):
+        show(rows, ideals)
         draw()
 
 

@@ -1,6 +1,8 @@
 """Episodes until 90 % of the runs are optimal in the family of the lower bound, over A and e.
 
-python -m benchmarks.hardness.run [--quick]
+python -m benchmarks.hardness.run [--quick] [--parts runs,ideal]
+
+``runs``: learning. ``ideal``: what the test that knows the form of the world needs, also with more actions.
 """
 
 from __future__ import annotations
@@ -20,8 +22,6 @@ from rewardmix.exploration import explore
 from rewardmix.planning import plan
 from rewardmix.recovery import recover
 
-STATES = 2
-
 
 def share(actions: int, accuracy: float, episodes: int, seed: int) -> float:
     """Share of the gain 2 e after so many episodes; the seed also says which actions are the special ones."""
@@ -33,8 +33,7 @@ def share(actions: int, accuracy: float, episodes: int, seed: int) -> float:
 
 def point(actions: int, accuracy: float, seeds: int) -> dict[str, Any]:
     """Which runs are optimal, at each number of episodes."""
-    unit = (STATES * actions / accuracy) ** 2
-    budgets = [round(factor * unit) for factor in settings.FACTORS]
+    budgets = [round(factor * analysis.unit(actions, accuracy)) for factor in settings.FACTORS]
     optimal = [
         [int(share(actions, accuracy, episodes, seed) >= settings.OPTIMAL) for seed in range(seeds)]
         for episodes in budgets
@@ -42,23 +41,50 @@ def point(actions: int, accuracy: float, seeds: int) -> dict[str, Any]:
     return {"actions": actions, "accuracy": accuracy, "budgets": budgets, "optimal": optimal}
 
 
-def main() -> None:
-    """Every point of the two sweeps; they share one."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    quick = asked.parse_args().quick
-    points = {(settings.FIXED_ACTIONS, e) for e in settings.ACCURACIES}
-    points |= {(a, settings.ACCURACY) for a in settings.ACTIONS}
+def points(actions: tuple[int, ...], quick: bool) -> list[tuple[int, float]]:
+    """(actions, accuracy) of the two sweeps; they share one."""
     if quick:
-        points = {(3, 0.08), (3, 0.04), (4, 0.04)}
+        return [(3, 0.04), (3, 0.08), (4, 0.04)]
+    return sorted(
+        {(settings.FIXED_ACTIONS, e) for e in settings.ACCURACIES} | {(a, settings.ACCURACY) for a in actions}
+    )
+
+
+def runs(quick: bool) -> list[dict[str, Any]]:
+    """Learning at every point; written again after each."""
     rows = []
-    for actions, accuracy in sorted(points):
+    for actions, accuracy in points(settings.ACTIONS, quick):
         rows.append(point(actions, accuracy, 5 if quick else settings.SEEDS))
         if not quick:
             record("hardness", {"rows": rows})
-    analysis.show(rows)
+    return rows
+
+
+def ideal(quick: bool) -> list[dict[str, Any]]:
+    """Episodes that the ideal test needs."""
+    rows = [
+        {"actions": actions, "accuracy": accuracy, "episodes": analysis.ideal(actions, accuracy)}
+        for actions, accuracy in points(settings.IDEAL_ACTIONS, quick)
+    ]
     if not quick:
-        analysis.draw()
+        record("hardness", {"rows": rows}, name="ideal")
+    return rows
+
+
+PARTS = {"runs": runs, "ideal": ideal}
+
+
+def main() -> None:
+    """The parts asked for, and the tables if there are both."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--quick", action="store_true")
+    asked.add_argument("--parts", default=",".join(PARTS))
+    given = asked.parse_args()
+    found = {part: PARTS[part](given.quick) for part in given.parts.split(",")}
+    if not given.quick:
+        analysis.main()
+    elif len(found) == len(PARTS):
+        analysis.show(found["runs"], found["ideal"])
 
 
 if __name__ == "__main__":

@@ -101,11 +101,13 @@ def points(factor: str, base: Point, values: tuple[float, ...]) -> list[Point]:
 def sweeps(quick: bool) -> Iterator[tuple[str, str, Point, tuple[float, ...], float | None]]:
     """(setting, name of the sweep, base, values, threshold if it is to stay the same)."""
     fixed = theory.threshold(settings.BASE.accuracy, settings.BASE.separation, settings.BASE.horizon)
-    for setting, factors in CHANGES.items():
-        for factor in factors if setting == "paper" or not quick else ():
-            yield setting, factor, settings.BASE, settings.ENDS[factor][: 3 if quick else None], None
     if quick:
+        for factor in settings.QUICK:
+            yield "paper", factor, settings.BASE, settings.ENDS[factor][:2], None
         return
+    for setting, factors in CHANGES.items():
+        for factor in factors:
+            yield setting, factor, settings.BASE, settings.ENDS[factor], None
     for setting in ("no logarithm", "pairs only"):
         yield setting, "states, equal moves", settings.BASE, settings.ENDS["states"], None
     yield "paper", "accuracy, separation 0", settings.BASE._replace(separation=0.0), settings.ENDS["accuracy"], None
@@ -143,7 +145,7 @@ def printed(name: str, values: tuple[float, ...], form: str) -> list[float]:
 
 def other_worlds() -> list[dict[str, Any]]:
     """Worlds that are not dense and random, at one threshold: episodes as a share of eq:required_episodes."""
-    stop, failure = 1e-3, settings.BASE.failure
+    stop, failure = settings.STOP, settings.BASE.failure
     known: list[tuple[str, dict[str, Any]]] = [
         ("random", {"states": 8, "actions": 3, "horizon": 8}),
         ("random", {"states": 8, "actions": 3, "horizon": 8, "successors": 2}),

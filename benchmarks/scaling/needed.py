@@ -87,11 +87,11 @@ def curve_of(way: str, factor: str, point: Point, targets: dict[str, float], wor
 
 def curves(quick: bool) -> Iterator[dict[str, Any]]:
     """The base far down, then every factor."""
-    base, worlds = settings.LEARNED, 3 if quick else settings.WORLDS
+    base, worlds = settings.LEARNED, 2 if quick else settings.WORLDS
     least = {"regret": settings.ACCURACIES[-3 if quick else -1], "value error": 0.0 if not quick else 1.0}
     yield curve_of("learn", "accuracy", base, least, worlds)
     for factor, values in settings.FACTORS.items():
-        if quick and factor not in ("states", "horizon"):
+        if quick and factor != "horizon":
             continue
         targets = {"regret": base.accuracy, "share": settings.SHARE if factor == "separation" else 1.0}
         for point in points(factor, base, values[1:3] if quick else values):
@@ -104,5 +104,5 @@ def pair_curves(quick: bool) -> Iterator[dict[str, Any]]:
     for factor, values in settings.PAIR_FACTORS.items():
         if quick and factor != "horizon":
             continue
-        for point in points(factor, settings.LEARNED, values[-1:] if quick else values):
+        for point in points(factor, settings.LEARNED, values[:1] if quick else values):
             yield curve_of("one pair", factor, point, {"regret": settings.LEARNED.accuracy}, worlds)

@@ -28,6 +28,12 @@ ENDS: dict[str, tuple[float, ...]] = {
     "separation": (0.8, 0.4, 0.2, 0.1, 0.05, 0.025),
     "failure": (1e-1, 1e-2, 1e-4, 1e-8),
 }
+STOP = 1e-3
+"""The threshold at which other worlds are compared."""
+
+QUICK = ("states", "horizon", "accuracy")
+"""Factors of the quick version, which has the first two values of each."""
+
 END_WORLDS = 5
 ABLATION_WORLDS = 3
 
@@ -45,6 +51,9 @@ FACTORS: dict[str, tuple[float, ...]] = {
 }
 ACCURACIES = (0.2, 0.1, 0.05, 0.025, 0.0125)
 BUDGETS = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600)
+MANY = 100
+"""Episodes from which on the regret is compared with the error of the rewards."""
+
 WORLDS = 16
 GAP = 3e-4
 """Of planning: what the regret may be overstated by."""
