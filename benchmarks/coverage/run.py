@@ -109,7 +109,7 @@ def validation(quick: bool) -> dict[str, Any]:
     for number in range(worlds):
         states, actions, horizon = settings.SIZES[number % len(settings.SIZES)]
         world = problems.make("random", states=states, actions=actions, horizon=horizon, seed=number)
-        policy = learn(world, episodes=1000, seed=number, resamples=0, refine=0).policy
+        policy = learn(world, episodes=1000, seed=number, resamples=0).policy
         truth = controller_value(policy, world)
         for played in settings.PLAYED:
             returns = simulate(policy, world, played * each, seed=number).returns.reshape(each, played)
@@ -127,7 +127,7 @@ def regret(quick: bool) -> dict[str, Any]:
             states, actions, horizon = settings.SIZES[number % len(settings.SIZES)]
             world = problems.make("random", states=states, actions=actions, horizon=horizon, seed=number)
             found = learn(
-                world, episodes=episodes, seed=number, resamples=settings.RESAMPLES, accuracy=0.01, refine=0
+                world, episodes=episodes, seed=number, resamples=settings.RESAMPLES, accuracy=0.01
             ).certificate
             rows.append(
                 {
