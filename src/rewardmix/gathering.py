@@ -176,7 +176,7 @@ class Gatherer:
 
     @property
     def known(self) -> bool:
-        """A model. It is played anew in each round: then a run that was killed makes the same one again."""
+        """Whether it is a model. Those are played anew in each round, so that a run that was killed makes the same again."""
         return isinstance(self.world, RewardMixingMDP)
 
     @property
