@@ -176,7 +176,7 @@ class Gatherer:
 
     @property
     def known(self) -> bool:
-        """Whether it is a model. Those are played anew in each round, so that a run that was killed makes the same again."""
+        """Whether it is a model. Those are played anew in each round, so a run that was killed makes the same again."""
         return isinstance(self.world, RewardMixingMDP)
 
     @property
