@@ -120,9 +120,22 @@ def recurrent_on(rows: Rows, found: dict[str, Any]) -> list[str]:
     ends = " ".join(f"Seed {seed} {arrival(curve, reached, budget)}." for seed, curve in curves.items())
     standing = (
         f"`learn` has {reached:.3f} after {budget:,} episodes, the best policy {row['best']:.3f}, the best Markov "
-        f"policy {row['markov']:.3f}. {ends}"
+        f"policy {row['markov']:.3f}. {ends} In shares of the gain: {shares(curves, row)}; `learn` has "
+        f"{short(float(np.mean(row['share'])))} after {budget:,}."
     )
     return [tried, table, standing]
+
+
+def shares(curves: dict[str, Rows], row: dict[str, Any]) -> str:
+    """How much of the gain the seeds have on average at three marks."""
+    marks = [5120, 20_224, 200_192]
+    said = []
+    for mark in marks:
+        values = [point["value"] for curve in curves.values() for point in curve if point["episodes"] == mark]
+        if values:
+            share = (np.mean(values) - row["markov"]) / (row["best"] - row["markov"])
+            said.append(f"{short(float(share))} after {mark:,} episodes")
+    return ", ".join(said)
 
 
 def value_at(curve: Rows, index: int) -> str:
