@@ -127,14 +127,13 @@ def recurrent_on(rows: Rows, found: dict[str, Any]) -> list[str]:
 
 
 def shares(curves: dict[str, Rows], row: dict[str, Any]) -> str:
-    """How much of the gain the seeds have on average at three marks."""
-    marks = [5120, 20_224, 200_192]
+    """How much of the gain the seeds have on average early, in the middle and at the end."""
+    marks = [point["episodes"] for point in max(curves.values(), key=len)]
     said = []
-    for mark in marks:
+    for mark in sorted({marks[min(1, len(marks) - 1)], marks[len(marks) // 2], marks[-1]}):
         values = [point["value"] for curve in curves.values() for point in curve if point["episodes"] == mark]
-        if values:
-            share = (np.mean(values) - row["markov"]) / (row["best"] - row["markov"])
-            said.append(f"{short(float(share))} after {mark:,} episodes")
+        share = (np.mean(values) - row["markov"]) / (row["best"] - row["markov"])
+        said.append(f"{short(float(share))} after {mark:,} episodes")
     return ", ".join(said)
 
 

@@ -200,7 +200,8 @@ def test_recurrent_takes_any_number_of_problems_seeds_and_checkpoints():
     setting = {"num_envs": 8, "hidden": 16, "learning_rate": 0.01, "entropy": 0.0, "epochs": 5}
     shop = {"problem": "shop", "sweep": [setting] * 3, "sweep_episodes": 500, "chosen": 1}
     rows = [
-        {"problem": name, "episodes": 2000, "value": [3.0], "best": 3.1, "markov": 2.0} for name in ("shop", "lock")
+        {"problem": name, "episodes": 2000, "value": [3.0], "share": [0.9], "best": 3.0, "markov": 2.0}
+        for name in ("shop", "lock")
     ]
     runs = [{**shop, "curves": {"1": curve(2, 2.5), "2": curve(2, 2.5, 2.95)}}]
     runs.append({**shop, "problem": "lock", "curves": {"1": curve(1)}})
@@ -210,6 +211,7 @@ def test_recurrent_takes_any_number_of_problems_seeds_and_checkpoints():
     assert "Seed 1 did not get there in 4,000 episodes, so it needs more than 2 times as many." in text
     assert "Seed 2 gets there, within its interval, at 6,000 episodes: 3 times as many." in text
     assert "on lock: of 3 settings" in text
+    assert "In shares of the gain: .500 after 4,000 episodes, .950 after 6,000 episodes; `learn` has .900" in text
 
 
 def test_the_number_of_seeds_is_that_of_the_results():
