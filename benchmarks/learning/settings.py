@@ -32,8 +32,8 @@ HARD_FACTOR = 0.35
 """Episodes of the hard family's own test: this many times (S A)^2 / e^2."""
 
 OTHERS_SEEDS = 5
-OTHERS_BUDGETS = (500, 2000, 20_000)
-OTHERS_PROBLEMS = ("shop", "probe", "riverswim", "random (5,3,6)", "random (10,3,8)", "lock of 6")
+OTHERS_BUDGETS = (*BUDGETS, LONG_BUDGET)
+OTHERS_PROBLEMS = tuple(PROBLEMS)
 
 SWEEP: list[dict[str, Any]] = [
     {
