@@ -62,8 +62,7 @@ def bootstrap_regret(
     """
     regrets = []
     for done, other in enumerate(resampled(episodes, found, resamples=resamples, prior=prior, seed=seed)):
-        if other.num_states == found.model.num_states:  # not so only if no episode of the resample ended early
-            regrets.append(max(plan(other, gap=gap).upper - controller_value(policy, other), 0.0))
+        regrets.append(max(plan(other, gap=gap).upper - controller_value(policy, other), 0.0))
         if on_update:
             on_update(done + 1)
     array = np.array(regrets)

@@ -7,7 +7,7 @@ has one hill. Rooms that nobody entered and signs that pairs have not settled ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,9 @@ class Gathered:
     following: Episodes | None = None
     interrupted: bool = False
 
+    def __len__(self) -> int:
+        return self.exploration.episodes + (0 if self.following is None else len(self.following))
+
     @property
     def whole(self) -> Episodes | None:
         """All episodes together, if they were kept."""
@@ -111,21 +114,31 @@ class Gatherer:
         until: dict[str, Any],
         after: Exploration | None = None,
         following: Episodes | None = None,
+        number: int = 0,
     ) -> Gathered:
-        """Exploration ``until`` something is reached, then refinement, up to ``total`` episodes with those before."""
+        """Exploration ``until`` something is reached, then refinement, up to ``total`` episodes with those before.
+
+        ``number`` is that of the round. Each round of a model has a checkpoint of its own, since it plans at other
+        times than the one before.
+        """
         spent = 0 if following is None else len(following)
         most = 0 if not self._refines or total > REFINED else max(0, int(self.share * total) - spent)
         room = total - spent
-        found = self.explored(room, {**until, "least": room - most} if most else {}, after)
+        folder = f"exploration-{number}" if self.known and number else "exploration"
+        found = self.explored(room, {**until, "least": room - most} if most else {}, after, folder)
         left = room - found.episodes
         so_far = Gathered(found, following, interrupted(found))
         if not left or so_far.interrupted:
             return so_far
-        recovery = None if found.gathered is None else self.recover(so_far)  # None: they did not fit into memory
+        try:
+            recovery = None if found.gathered is None else self.recover(so_far)  # None: they did not fit into memory
+        except KeyboardInterrupt:
+            return replace(so_far, interrupted=True)
         if recovery is not None and (found.uncertainty <= COVERED or one_hill(recovery)):
             return self.refined(so_far, recovery, left)
-        found = self.explored(room, {}, None if self.known else found, "exploration-on")
-        return Gathered(found, following, interrupted(found))
+        longer = self.explored(room, {}, None if self.known else found, f"{folder}-on")
+        whole = Gathered(longer, following, interrupted(longer))
+        return whole if len(whole) >= len(so_far) else replace(so_far, interrupted=True)
 
     def refined(self, so_far: Gathered, recovery: Recovery, episodes: int) -> Gathered:
         """The same with more episodes of refinement."""
@@ -190,8 +203,8 @@ class Gatherer:
 
 
 def one_hill(recovery: Recovery) -> bool:
-    """Whether nearly all starts of the climb ended at the same optimum."""
-    return recovery.info.reproduced >= ONE_HILL * len(recovery.info.starts)
+    """Whether nearly all starts of the climb ended at the same optimum; with more contexts only the best are listed."""
+    return recovery.model.num_contexts == 2 and recovery.info.reproduced >= ONE_HILL * len(recovery.info.starts)
 
 
 def interrupted(exploration: Exploration) -> bool:

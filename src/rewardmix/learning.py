@@ -189,9 +189,13 @@ class _Run:
         self.tell(Stage("forecast", max(FIRST_ROUND, pairs, states * actions * length / self.accuracy)))
         number, gather = self._rounds_passed(), self.gather
         after, following = None, gather.refined_before(FIRST_ROUND << number)
+        found: Gathered | None = None
         while True:
-            found = gather.up_to(FIRST_ROUND << number, {"threshold": COVERED}, after, following)
-            last = found.interrupted or FIRST_ROUND << number >= MOST_EPISODES
+            total = FIRST_ROUND << number
+            before, found = found, gather.up_to(total, {"threshold": COVERED}, after, following, number)
+            if before is not None and found.interrupted and len(before) > len(found):
+                found = dataclasses.replace(before, interrupted=True)
+            last = found.interrupted or total >= MOST_EPISODES
             if found.exploration.uncertainty <= COVERED or last:
                 learned = self.finish(found, "rule", COVERED, 0)
                 estimate = learned.certificate.bootstrap
@@ -240,10 +244,10 @@ class _Run:
     def recovered(self, gathered: Gathered) -> Recovery:
         """Algorithm 3, on whole episodes if they were kept; states and actions get the world's own names."""
         self.tell(Stage("recover"))
-        exploration = gathered.exploration
+        kept = gathered.exploration.gathered
         recovery = recover(
-            exploration.moments if exploration.gathered is None else exploration.gathered,
-            following=gathered.following,
+            gathered.exploration.moments if kept is None else kept,
+            following=None if kept is None else gathered.following,
             num_contexts=self.num_contexts,
             weights=self.weights,
             method=self.method,

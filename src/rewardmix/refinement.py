@@ -72,7 +72,7 @@ def refine(
         episodes: how many to play.
         batches: in how many parts; after each, the next model is drawn from all episodes so far.
         gap: of the plans; a plausible model is no better known than that.
-        seed: the same seed gives the same episodes.
+        seed: the same seed gives the same episodes of a model; an environment goes on from where it stands.
         on_update: called with the number of episodes played.
         checkpoint: a folder. Batches that are in it are not played again.
     """
@@ -110,7 +110,8 @@ def _played(world: Any, policy: Controller, count: int, seed: int, like: Episode
     if isinstance(world, RewardMixingMDP):
         return simulate(policy, world, count, seed)
     values: Floats = like.reward_values
-    return environments.play(world, policy, count, seed % (1 << 31), horizon=like.horizon, reward_values=values)
+    own = seed % (1 << 31)
+    return environments.play(world, policy, count, own, horizon=like.horizon, reward_values=values, go_on=True)
 
 
 def stored_batches(folder: Path, total: int) -> Episodes | None:

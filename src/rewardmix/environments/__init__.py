@@ -1,7 +1,7 @@
 """The only folder that imports gymnasium: environments, wrappers, registration, and playing a policy in them."""
 
 from rewardmix.environments.households import HouseholdEnv
-from rewardmix.environments.playing import horizon_of, is_vector, names_of, play, reward_values_of, sizes_of
+from rewardmix.environments.playing import horizon_of, is_vector, names_of, play, reward_values_of, sizes_of, was_seeded
 from rewardmix.environments.single import RewardMixingEnv
 from rewardmix.environments.vector import RewardMixingVectorEnv
 from rewardmix.environments.wrappers import MixRewards, PreviousActionReward
@@ -18,4 +18,5 @@ __all__ = [
     "play",
     "reward_values_of",
     "sizes_of",
+    "was_seeded",
 ]

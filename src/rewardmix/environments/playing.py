@@ -33,6 +33,11 @@ def is_vector(env: Any) -> bool:
     return isinstance(env, gymnasium.vector.VectorEnv)
 
 
+def was_seeded(env: Any) -> bool:
+    """Whether the environment has random numbers under way, so that it can go on instead of beginning again."""
+    return getattr(env.unwrapped, "_np_random", None) is not None
+
+
 def horizon_of(env: Any) -> int:
     """H: the environment's own ``horizon``, or the limit of its registration."""
     limit = _own_horizon(env)
@@ -55,11 +60,13 @@ def play(
     *,
     horizon: int | None = None,
     reward_values: Floats | None = None,
+    go_on: bool = False,
     on_update: Callable[[int], None] | None = None,
 ) -> Episodes:
     """Play ``episodes`` episodes through reset and step alone. Episodes may end early; at the horizon they are left.
 
     The horizon, if it is not given, is the environment's own, or that of a policy that was made for fewer steps.
+    ``go_on`` leaves the random numbers of an environment that was seeded before as they are.
     The environment is seeded at the first reset only, so that its episodes differ.
     """
     num_states, num_actions = sizes_of(env)
@@ -74,7 +81,7 @@ def play(
     values = reward_values_of(env) if reward_values is None else reward_values
     rng = np.random.default_rng([seed, 1])
     for episode in range(episodes):
-        state, _ = env.reset(seed=seed if episode == 0 else None)
+        state, _ = env.reset(seed=seed if episode == 0 and not (go_on and was_seeded(env)) else None)
         states[episode, 0] = _checked_state(state, num_states, episode, 0)
         memory = policy.start(int(state))
         for t in range(length):
@@ -83,6 +90,9 @@ def play(
             actions[episode, t] = action
             rewards[episode, t] = _checked_reward(reward, values, episode, t)
             states[episode, t + 1] = _checked_state(state, num_states, episode, t + 1)
+            if go_on and truncated and not terminated and t + 1 < length:
+                expected = f"{length} steps, or an episode that terminates"
+                refuse(f"horizon of episode {episode}, step {t}", f"truncated after {t + 1} steps", expected)
             if terminated or truncated:
                 break
             memory = policy.observe(memory, action, float(reward), int(state))

@@ -89,6 +89,11 @@ class EnvironmentEngine:
         self.keep = episodes is not None
         self.kept = [episodes] if episodes is not None else []
 
+    def go_on(self, seed: int, played: int) -> None:
+        """Draw other random numbers than for the episodes played so far; an environment under way keeps its own."""
+        self.rng = np.random.default_rng([seed, 2, played])
+        self.seed = None if environments.was_seeded(self.copies.env) else int(self.rng.integers(1 << 31))
+
     @property
     def _world(self) -> dict[str, Any]:
         return {"num_states": self.sizes[0], "num_actions": self.sizes[1], "reward_values": self.reward_values}

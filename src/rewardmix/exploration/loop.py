@@ -138,7 +138,9 @@ def explore(
         player: Any = engine(world, seed, keep)
     else:
         player = EnvironmentEngine(world, seed, keep, horizon, reward_values)
-    run = Run(world, player, confidence, counts, strategy, growth, failure, budget, threshold, tried, least, on_update)
+    run = Run(
+        world, player, confidence, counts, strategy, growth, failure, budget, threshold, tried, least, seed, on_update
+    )
     if checkpoint is not None:
         names = settings_of(
             world=fingerprint(world),
@@ -169,6 +171,7 @@ class Run:
     threshold: float | None
     tried: int | None
     least: int
+    seed: int
     on_update: Callable[[Update], None] | None
     checkpoint: Checkpoint | None = None
 
@@ -270,6 +273,8 @@ class Run:
         self.engine.stream[:] = saved.stream
         if hasattr(self.engine, "restore"):
             self.engine.restore(saved.episodes)
+        if isinstance(self.engine, EnvironmentEngine) and saved.moments.episodes:
+            self.engine.go_on(self.seed, saved.moments.episodes)
         self.curve = [(float(k), float(v)) for k, v in saved.curve]
         for name, number in saved.numbers.items():
             setattr(self.plan, name, number)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rewardmix._check import refuse
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
@@ -50,6 +52,8 @@ def evidence_of(
         bags = blind = merged(patterns(data))
         if following is not None:
             confidence = confidence.moved(moments + Moments.of(following))
-            bags = merged(patterns(data + following))
+            both = data + following
+            mixed = np.random.default_rng(0).permutation(len(both))  # the first bags may stand for all
+            bags = merged(patterns(both[mixed]))
         return Evidence(confidence, moments, bags, blind)
     refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")

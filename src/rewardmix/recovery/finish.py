@@ -49,9 +49,12 @@ def finished(
     order = labels.canonical(chosen.mixture.weights, chosen.mixture.laws, confidence.reward_values, source == "known")
     mixture = Mixture(chosen.mixture.weights[order], chosen.mixture.laws[order])
     errors, weight_errors = _errors(evidence, question, mixture, bags, source)
-    errors[:, np.isnan(confidence.average.reshape(confidence.num_points, -1)[:, 0])] = np.inf
+    unseen = np.isnan(confidence.average.reshape(confidence.num_points, -1)[:, 0])
+    if evidence.bags is not None:
+        unseen &= evidence.bags.occurrences.sum(axis=1) == 0  # episodes that follow rewards may have been there
+    errors[:, unseen] = np.inf
     model = assembled(confidence, mixture)
-    found = coverage(confidence)
+    found = {**coverage(confidence), "never_visited": np.flatnonzero(unseen)}
     errors_shown = on_model(errors, confidence, model, 0.0)
     lower, upper = interval(model.rewards, errors_shown)
     equal = bool(np.ptp(mixture.weights) < 1e-9)

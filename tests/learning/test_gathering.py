@@ -1,0 +1,172 @@
+"""What must not happen between exploration, refinement and rounds: nothing is drawn twice, and nothing is lost."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rewardmix import InputError, make_env, problems, recover
+from rewardmix.environments.households import HouseholdEnv
+from rewardmix.episodes import Episodes
+from rewardmix.exploration import checkpoints, environment, explore
+from rewardmix.gathering import one_hill
+from rewardmix.learning import learn
+
+
+class Spy(gymnasium.Wrapper):
+    """Remembers who came, and when the environment was seeded."""
+
+    def __init__(self, env, name):
+        super().__init__(env)
+        self.name, self.met, self.seeds = name, [], []
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.seeds.append((len(self.met), seed))
+        found = super().reset(seed=seed, options=options)
+        self.met.append(getattr(self.env.unwrapped, self.name))
+        return found
+
+
+class Ends(gymnasium.Env):
+    """Two states; one of two actions is liked. From episode ``first`` on it ends, or is cut off, after two steps."""
+
+    observation_space, action_space, horizon = spaces.Discrete(2), spaces.Discrete(2), 4
+
+    def __init__(self, first, truncates=False):
+        self.first, self.truncates, self.number = first, truncates, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.liked, self.steps, self.number = int(self.np_random.integers(2)), 0, self.number + 1
+        return 0, {}
+
+    def step(self, action):
+        self.steps += 1
+        reward = float(self.np_random.random() < (0.9 if action == self.liked else 0.1))
+        early = self.number >= self.first and self.steps == 2
+        ends = self.steps == 4 or (early and not self.truncates)
+        return int(self.np_random.integers(2)), reward, ends, early and self.truncates, {}
+
+
+def test_an_environment_that_goes_on_draws_other_visitors():
+    """``probe`` is not ready at 250 episodes; its exploration goes on with the stream that is under way."""
+    world = Spy(make_env("probe"), "_context")
+    learned = learn(world, episodes=500, seed=2, resamples=0)
+    assert learned.refinement is None
+    assert world.seeds == [(0, 2)]
+    first, second = np.array(world.met[:250]), np.array(world.met[250:])
+    assert 0.3 < (first == second).mean() < 0.7
+
+
+def test_rounds_of_an_environment_draw_other_visitors():
+    world = Spy(make_env("shop"), "_context")
+    learned = learn(world, accuracy=0.003, seed=0)
+    assert learned.episodes > 1000
+    assert world.seeds == [(0, 0)]
+
+
+def test_a_resumed_environment_is_seeded_anew(tmp_path):
+    explore(Spy(make_env("shop"), "_context"), episodes=200, seed=0, checkpoint=tmp_path)
+    world = Spy(make_env("shop"), "_context")
+    explore(world, episodes=400, seed=0, checkpoint=tmp_path)
+    ((when, seed),) = world.seeds
+    assert when == 0
+    assert seed != 0
+    whole = Spy(make_env("shop"), "_context")
+    explore(whole, episodes=200, seed=0)
+    assert (np.array(world.met) == np.array(whole.met)).mean() < 0.75
+
+
+def test_refinement_goes_through_a_queue_once():
+    rng = np.random.default_rng(0)
+    histories = [np.where(rng.random(12) < 0.8, i % 2, rng.integers(3, size=12)) for i in range(600)]
+    world = Spy(HouseholdEnv(histories, ("a", "b", "c"), 8, in_order=True), "_chosen")
+    learned = learn(world, episodes=600, resamples=0)
+    assert len(learned.refinement) == 300
+    assert np.unique(world.met).size == 600
+
+
+def test_a_run_by_the_rule_that_outgrows_memory_goes_on_without_its_episodes(monkeypatch):
+    monkeypatch.setattr(environment, "MEMORY", 700 * (7 * 10 + 8))
+    totals = []
+    monkeypatch.setattr("rewardmix.learning.MOST_EPISODES", 2000)
+    learned = learn(make_env("shop"), accuracy=0.0001, seed=0, on_update=lambda stage: totals.append(stage.name))
+    assert learned.exploration.gathered is None
+    assert learned.model.num_states == 4
+
+
+@pytest.mark.parametrize(("name", "accuracy"), [("probe", 0.01), ("shop", 0.004)])
+def test_checkpoints_change_no_round(tmp_path, monkeypatch, name, accuracy):
+    """However often they are written."""
+    plain = learn(problems.make(name), seed=1, accuracy=accuracy)
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    saved = learn(problems.make(name), seed=1, accuracy=accuracy, checkpoint=tmp_path)
+    assert plain.episodes == saved.episodes > 1000
+    np.testing.assert_array_equal(plain.model.rewards, saved.model.rewards)
+
+
+def test_ctrl_c_keeps_the_longer_of_two_explorations():
+    """A model that is not ready is explored anew, from the start; what was gathered before is not thrown away."""
+    recovered = []
+
+    def stop(stage):
+        recovered.append(stage.name == "recover")
+        if any(recovered) and stage.name == "explore" and stage.detail.episodes >= 3:
+            raise KeyboardInterrupt
+
+    learned = learn(problems.make("probe"), episodes=500, seed=2, resamples=0, on_update=stop)
+    assert learned.certificate.stopped == "interrupted"
+    assert learned.episodes == 250
+
+
+def test_ctrl_c_while_recovering_keeps_what_was_explored():
+    seen = []
+
+    def stop(stage):
+        seen.append(stage.name)
+        if stage.name == "recover" and seen.count("recover") == 1:
+            raise KeyboardInterrupt
+
+    learned = learn(problems.make("shop"), episodes=400, seed=0, resamples=0, on_update=stop)
+    assert learned.certificate.stopped == "interrupted"
+    assert learned.episodes == 200
+
+
+def test_what_only_following_episodes_visited_counts_as_visited():
+    states = np.array([[0, 0, 0], [0, 1, 1], [0, 0, 0], [0, 1, 0]] * 50)
+    actions, rewards = np.zeros((200, 2), int), np.random.default_rng(0).integers(2, size=(200, 2)).astype(float)
+    whole = Episodes.from_arrays(states, actions, rewards, num_states=3, num_actions=1)
+    blind, following = whole[np.arange(0, 200, 2)], whole[np.arange(1, 200, 2)]
+    alone, both = recover(blind), recover(blind, following=following)
+    assert alone.info.never_visited.tolist() == [1, 2]
+    assert both.info.never_visited.tolist() == [2]
+    assert np.isfinite(both.info.errors[:, 1]).all()
+    assert np.isinf(both.info.errors[:, 2]).all()
+
+
+def test_errors_of_long_episodes_do_not_depend_on_who_played_first():
+    """Bags of more than 128 steps are not merged, and the first of them stand for all."""
+    model = problems.make("random", states=3, actions=2, horizon=130, seed=1)
+    episodes = explore(model, episodes=3000, seed=0).gathered
+    one, other = episodes[:1500], episodes[1500:]
+    errors = [recover(a, following=b, weights=model.weights).info.errors for a, b in ((one, other), (other, one))]
+    np.testing.assert_allclose(errors[0], errors[1], rtol=0.05)
+
+
+def test_more_than_two_contexts_are_refined_when_pairs_are_covered_only():
+    model = problems.make("random", states=3, actions=2, horizon=6, contexts=3, seed=0)
+    assert not one_hill(recover(explore(model, episodes=500, seed=0).gathered, num_contexts=3))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_resample_has_an_early_end_if_there_was_one(seed):
+    learned = learn(Ends(first=200), episodes=200, seed=seed, resamples=2)
+    assert learned.model.num_states == 3
+    assert learned.certificate.bootstrap.regrets.size == 2
+
+
+@pytest.mark.parametrize("first", [20, 80])
+def test_episodes_that_are_cut_off_are_refused_in_both_stages(first):
+    with pytest.raises(InputError, match=r"horizon of episode \d+, step 1: found truncated after 2 steps"):
+        learn(Ends(first, truncates=True), episodes=100, seed=1, resamples=0)
