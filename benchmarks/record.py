@@ -59,6 +59,23 @@ def found_in(names: str, root: Path) -> list[Path]:
     return out
 
 
+def rows_of(study: str, part: str) -> Any:
+    """Rows of a committed part of a study, or None if it was not run."""
+    path = HERE / study / f"{part}.json"
+    return stored(path)["results"]["rows"] if path.is_file() else None
+
+
+def pyplot() -> Any:
+    """Matplotlib for SVG files, the same ones for the same results."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
 def cpu_seconds(call: Callable[[], Any], repeats: int = 5) -> float:
     """Least CPU time of a call over some repeats: the machine is shared, and noise only ever adds."""
     times = []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.coupons import settings
-from benchmarks.record import HERE, table
+from benchmarks.record import HERE, pyplot, table
 
 FOLDER = HERE / "coupons"
 
@@ -60,11 +60,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def draw(rows: list[dict[str, Any]]) -> None:
     """One line for each split, from the fixed brand to the learned policy."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"  # the same results give the same file
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     figure, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
     for axis, product in zip(axes, settings.PRODUCTS, strict=True):

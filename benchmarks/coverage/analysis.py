@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import product
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from benchmarks.coverage import settings
 from benchmarks.exponents import Estimate, drawn, resampled
 from benchmarks.exponents import limits as percentiles
 from benchmarks.pac.analysis import limits
-from benchmarks.record import HERE, table
+from benchmarks.record import HERE, pyplot, rows_of, table
 
 FOLDER = HERE / "coverage"
 FAMILIES = ("average", "pair", "move", "start")
@@ -210,17 +209,12 @@ SHOW = {"radii": show_radii, "rewards": show_rewards, "validation": show_validat
 
 def stored(part: str) -> Any:
     """Rows of a part, or None if it was not run."""
-    path = FOLDER / f"{part}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["results"]["rows"] if path.is_file() else None
+    return rows_of("coverage", part)
 
 
 def draw() -> None:
     """Left: largest error over its radius. Middle: intervals of rewards. Right: estimated and true regret."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"  # the same results give the same file
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
     if rows := stored("radii"):

@@ -8,7 +8,6 @@ difference between its largest and smallest entry. What it needs is what the uni
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.exponents import Estimate, drawn, limits, over_replicates, slope
 from benchmarks.hardness import settings
-from benchmarks.record import HERE, table
+from benchmarks.record import HERE, pyplot, rows_of, table
 
 FOLDER = HERE / "hardness"
 STATES = 2
@@ -167,17 +166,12 @@ def show(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int = 
 
 def stored(part: str) -> Any:
     """Rows of a part, or None if it was not run."""
-    path = FOLDER / f"{part}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["results"]["rows"] if path.is_file() else None
+    return rows_of("hardness", part)
 
 
 def draw() -> None:
     """Share of optimal runs against episodes over (S A / e)^2: one curve if the theorem's order is right."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"  # the same results give the same file
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     for row in stored("results"):

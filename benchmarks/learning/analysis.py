@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.learning import settings
-from benchmarks.record import HERE, table
+from benchmarks.record import HERE, pyplot, table
 
 FOLDER = HERE / "learning"
 
@@ -168,11 +168,7 @@ def draw_others(others: Any, recurrent: dict[str, Any]) -> None:
 
 
 def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"  # the same results give the same file
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     return plt
 

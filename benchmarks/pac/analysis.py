@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 
 from benchmarks.pac import settings
-from benchmarks.record import HERE, table
+from benchmarks.record import HERE, pyplot, rows_of, table
 
 FOLDER = HERE / "pac"
 BOUNDS = {
@@ -53,17 +52,12 @@ def show(part: str, rows: list[dict[str, Any]]) -> None:
 
 def stored(part: str) -> Any:
     """Rows of a part, or None if it was not run."""
-    path = FOLDER / f"{part}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["results"]["rows"] if path.is_file() else None
+    return rows_of("pac", part)
 
 
 def draw() -> None:
     """Share of worlds with at most a given regret."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"  # the same results give the same file
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     parts = [part for part in BOUNDS if stored(part)]
     figure, axes = plt.subplots(1, len(parts), figsize=(4.2 * len(parts), 4), layout="constrained", squeeze=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.exponents import Estimate, between, crossing, over_replicates, slope
-from benchmarks.record import HERE, table
+from benchmarks.record import HERE, pyplot, table
 from benchmarks.scaling import ends, settings
 
 FOLDER = HERE / "scaling"
@@ -197,11 +197,7 @@ def stored(part: str) -> Any:
 
 def draw() -> None:
     """Left: Algorithm 2, episodes over those of the base. Right: what learning needs, likewise."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"  # the same results give the same file
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     if results := stored("ends"):
