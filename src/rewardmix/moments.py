@@ -18,6 +18,7 @@ samples are then in ``pair_tables`` (pooled over the order), and ``outcomes`` ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -278,26 +279,25 @@ def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
     """First-visit outcomes (X, Z), the keys of the pairs seen (P,), and their tables (P, Z, Z)."""
     from rewardmix import _counting
 
-    num_x, num_values = episodes.num_states * episodes.num_actions, episodes.reward_values.size
-    table = PairTable.fresh(num_x, num_values)
-    singles = np.zeros((num_x, num_values), np.int64)
-    mark = np.zeros(num_x, np.int64)
+    parts = episodes.states, episodes.actions, episodes.outcomes, episodes.lengths
+    return in_table(
+        (episodes.num_states * episodes.num_actions, int(episodes.reward_values.size)),
+        len(episodes),
+        episodes.horizon,
+        lambda begin, *table: _counting.count_episodes(*parts, begin, episodes.num_actions, *table),
+    )
+
+
+def in_table(
+    shape: tuple[int, int], episodes: int, longest: int, count: Callable[..., tuple[int, int]]
+) -> tuple[Counts, Counts, Counts]:
+    """The same in a table that grows, by a kernel that goes on from an episode; ``longest`` is the most steps of one."""
+    table = PairTable.fresh(*shape)
+    singles, mark = np.zeros(shape, np.int64), np.zeros(shape[0], np.int64)
     done = 0
-    while done < len(episodes):
-        table.make_room(episodes.horizon * (episodes.horizon + 1) // 2)
-        done, used = _counting.count_episodes(
-            episodes.states,
-            episodes.actions,
-            episodes.outcomes,
-            episodes.lengths,
-            done,
-            episodes.num_actions,
-            *table.hashing,
-            table.room,
-            mark,
-            table.records,
-            singles,
-        )
+    while done < episodes:
+        table.make_room(longest * (longest + 1) // 2)
+        done, used = count(done, *table.hashing, table.room, mark, table.records, singles)
         table.used += int(used)
     return singles, *table.sorted_tables()
 

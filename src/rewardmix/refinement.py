@@ -117,7 +117,7 @@ def _played(world: Any, policy: Controller, count: int, seed: int, like: Episode
 def stored_batches(folder: Path, total: int) -> Episodes | None:
     """Batches of all rounds that ended before ``total`` episodes, as they were played; None if there are none."""
     paths = sorted(folder.glob("*/batch-*.safetensors"))
-    found = [_episodes(path) for path in paths if int(path.parent.name) < total]
+    found = [_episodes(*stored.read(path)[1:]) for path in paths if int(path.parent.name) < total]
     return reduce(operator.add, found) if found else None
 
 
@@ -132,13 +132,12 @@ def _saved(path: Path, settings: dict[str, int]) -> Episodes | None:
     """A batch that an earlier, interrupted call has played."""
     if not path.is_file():
         return None
-    _, _, meta = stored.read(path)
+    _, arrays, meta = stored.read(path)
     for name, value in settings.items():
         if meta[name] != value:
             refuse("checkpoint", f"{name} = {meta[name]!r} in {path.parent}", f"{value!r}, or another folder")
-    return _episodes(path)
+    return _episodes(arrays, meta)
 
 
-def _episodes(path: Path) -> Episodes:
-    _, arrays, meta = stored.read(path)
+def _episodes(arrays: dict[str, Any], meta: dict[str, Any]) -> Episodes:
     return Episodes(**arrays, num_states=meta["num_states"], num_actions=meta["num_actions"])

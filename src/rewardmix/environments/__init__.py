@@ -1,7 +1,16 @@
 """The only folder that imports gymnasium: environments, wrappers, registration, and playing a policy in them."""
 
 from rewardmix.environments.households import HouseholdEnv
-from rewardmix.environments.playing import horizon_of, is_vector, names_of, play, reward_values_of, sizes_of, was_seeded
+from rewardmix.environments.playing import (
+    check_horizon,
+    horizon_of,
+    is_vector,
+    names_of,
+    play,
+    reward_values_of,
+    sizes_of,
+    was_seeded,
+)
 from rewardmix.environments.single import RewardMixingEnv
 from rewardmix.environments.vector import RewardMixingVectorEnv
 from rewardmix.environments.wrappers import MixRewards, PreviousActionReward
@@ -12,6 +21,7 @@ __all__ = [
     "PreviousActionReward",
     "RewardMixingEnv",
     "RewardMixingVectorEnv",
+    "check_horizon",
     "horizon_of",
     "is_vector",
     "names_of",

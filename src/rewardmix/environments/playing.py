@@ -90,9 +90,8 @@ def play(
             actions[episode, t] = action
             rewards[episode, t] = _checked_reward(reward, values, episode, t)
             states[episode, t + 1] = _checked_state(state, num_states, episode, t + 1)
-            if go_on and truncated and not terminated and t + 1 < length:
-                expected = f"{length} steps, or an episode that terminates"
-                refuse(f"horizon of episode {episode}, step {t}", f"truncated after {t + 1} steps", expected)
+            if go_on:
+                check_horizon(truncated and not terminated, length, episode, t)
             if terminated or truncated:
                 break
             memory = policy.observe(memory, action, float(reward), int(state))
@@ -107,6 +106,13 @@ def play(
         lengths=(actions >= 0).sum(axis=1),
         reward_values=values,
     )
+
+
+def check_horizon(truncated: Any, horizon: int, episode: int, step: int) -> None:
+    """Refuse an episode that was cut off before its horizon."""
+    if truncated and step + 1 < horizon:
+        expected = f"{horizon} steps, or an episode that terminates"
+        refuse(f"horizon of episode {episode}, step {step}", f"truncated after {step + 1} steps", expected)
 
 
 def _attribute(env: Any, name: str) -> Any:

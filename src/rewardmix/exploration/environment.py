@@ -141,12 +141,6 @@ class EnvironmentEngine:
                 return z
         refuse(f"reward of episode {episode}, step {step}", reward, f"one of the reward values {self.values}")
 
-    def check_horizon(self, truncated: Any, episode: int, step: int) -> None:
-        """Refuse an episode that was cut off before its horizon."""
-        if truncated and step + 1 < self.sizes[2]:
-            expected = f"{self.sizes[2]} steps, or an episode that terminates"
-            refuse(f"horizon of episode {episode}, step {step}", f"truncated after {step + 1} steps", expected)
-
 
 _PARTS = ("states", "actions", "outcomes", "lengths")
 
@@ -182,7 +176,7 @@ class One:
             episodes.states[0, t + 1] = state
             if terminated:
                 return
-            engine.check_horizon(truncated, before, t)
+            environments.check_horizon(truncated, engine.sizes[2], before, t)
 
 
 class Many:
@@ -217,7 +211,7 @@ class Many:
                     picked[i] += 1
                 states[i] = engine.state(following[i], before + int(i), t + 1)
                 episodes.states[i, t + 1] = states[i]
-                engine.check_horizon(truncated[i] and not terminated[i], before + int(i), t)
+                environments.check_horizon(truncated[i] and not terminated[i], engine.sizes[2], before + int(i), t)
             running &= ~terminated
             if not running.any():
                 return

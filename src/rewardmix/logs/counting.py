@@ -14,7 +14,7 @@ from scipy.sparse import coo_array, csr_array
 from rewardmix.logs.compact import Compact, loaded
 from rewardmix.logs.counting_kernels import count_dense, count_hashed, count_moves
 from rewardmix.logs.world import World
-from rewardmix.moments import Counts, Moments, PairTable
+from rewardmix.moments import Counts, Moments, in_table
 
 DENSE_SYMBOLS = 2048
 """Up to this many symbols (16 MB of counters; a part has fewer episodes than 2^31) the pair table is dense."""
@@ -66,28 +66,13 @@ def _folded(pairs: Any, num_x: int, num_values: int) -> tuple[Counts, Counts]:
 
 
 def _hashed_pairs(compact: Compact, world: World) -> tuple[Counts, Counts, Counts]:
-    num_x, num_values = world.num_state_actions, world.num_values
-    table = PairTable.fresh(num_x, num_values)
-    singles, mark = np.zeros((num_x, num_values), np.int64), np.zeros(num_x, np.int64)
-    offsets = compact.offsets
-    longest = int(compact.lengths.max(initial=0))
-    done = 0
-    while done < len(compact):
-        table.make_room(longest * (longest + 1) // 2)
-        done, used = count_hashed(
-            compact.symbols,
-            offsets,
-            done,
-            num_values,
-            longest,
-            *table.hashing,
-            table.room,
-            mark,
-            table.records,
-            singles,
-        )
-        table.used += int(used)
-    return singles, *table.sorted_tables()
+    offsets, longest = compact.offsets, int(compact.lengths.max(initial=0))
+    return in_table(
+        (world.num_state_actions, world.num_values),
+        len(compact),
+        longest,
+        lambda begin, *table: count_hashed(compact.symbols, offsets, begin, world.num_values, longest, *table),
+    )
 
 
 def _moves(compact: Compact, world: World) -> tuple[Counts, csr_array]:
