@@ -291,7 +291,7 @@ def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
 def in_table(
     shape: tuple[int, int], episodes: int, longest: int, count: Callable[..., tuple[int, int]]
 ) -> tuple[Counts, Counts, Counts]:
-    """The same in a table that grows, by a kernel that goes on from an episode; ``longest`` is the most steps of one."""
+    """The same in a growing table, by a kernel that goes on from an episode; none has more steps than ``longest``."""
     table = PairTable.fresh(*shape)
     singles, mark = np.zeros(shape, np.int64), np.zeros(shape[0], np.int64)
     done = 0
