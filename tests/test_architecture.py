@@ -37,6 +37,9 @@ DOORS = {
 }
 """Foreign library -> the rooms or files that may import it."""
 
+LONG: dict[str, str] = {}
+"""Files of more than 400 lines -> why they are one idea. A reason, not a limit: split by idea, never by length."""
+
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -141,7 +144,10 @@ def test_init_files_hold_imports_only():
 def test_the_long_tail_stays_short():
     for path in FILES:
         text = path.read_text(encoding="utf-8")
-        assert text.count("\n") <= 400, f"{path.name} is longer than 400 lines"
+        place = path.relative_to(ROOT).as_posix()
+        assert text.count("\n") <= 400 or place in LONG, (
+            f"{place} is longer than 400 lines: split it by idea, or say why not"
+        )
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
