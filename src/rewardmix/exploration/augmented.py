@@ -37,6 +37,7 @@ from rewardmix.exploration import kernels
 from rewardmix.exploration.confidence import Confidence, Size
 from rewardmix.exploration.kernels import Choices, Hat
 from rewardmix.exploration.tally import Tally
+from rewardmix.portable import dot
 
 BLOCK = 64
 """First picks planned at once."""
@@ -172,7 +173,7 @@ def start_value(value: Floats, tally: Tally, confidence: Confidence, size: Size)
     if episodes == 0:
         return 1.0
     bonus = float(confidence.start(size._replace(episodes=episodes)))
-    expected = float(tally.starts @ value) / episodes
+    expected = float(dot(tally.starts, value)) / episodes
     top = float(value.max())
     return min(top, expected + bonus * top) if confidence.scaled else min(1.0, expected + bonus)
 

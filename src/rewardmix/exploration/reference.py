@@ -108,7 +108,10 @@ class Reference:
         if self.episodes == 0:
             return 1.0
         values = [self.value(0, 1, (None, None), s) for s in range(self.model.num_states)]
-        expected = sum(count * values[s] for s, count in sorted(self.starts.items())) / self.episodes
+        expected = 0.0
+        for s, count in sorted(self.starts.items()):
+            expected += count * values[s]  # not ``sum``, which compensates since Python 3.12
+        expected /= self.episodes
         bonus = float(self.confidence.start(size))
         top = max(values)  # departure 5: at most 1
         return min(top, expected + bonus * top) if self.confidence.scaled else min(1.0, expected + bonus)
