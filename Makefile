@@ -1,15 +1,17 @@
 # Two commands do everything: `make demo` and `make test`. Both set up .venv first, from Python 3.11+ and pip alone.
 PYTHON ?= python3
-BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test browser check lint types docs bench bench-full clean
+.PHONY: demo test browser machines another lowest mutants fuzz check lint types docs bench bench-full clean
 
-demo: .venv/core
+demo: $(VENV)/core
 	rm -rf runs/demo
 	$(BIN)/rewardmix learn shop --episodes 5000 --out runs/demo
 
-test: .venv/dev browser
+test: $(VENV)/dev browser
 	$(BIN)/python -m pytest -n 2 tests
 
 # The tests of the report page drive Debian's chromium. Root can install it; where it is missing those tests are skipped, but
@@ -21,16 +23,29 @@ browser:
 	    { apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq chromium >/dev/null 2>&1; }; }; } || \
 	  echo "NO BROWSER: the tests of the report page will be skipped; install chromium to run them (apt-get install chromium)"
 
+# The tests that compare bits, on this machine as it is and on others that it can play (benchmarks/machines/emulated.py).
+machines: $(VENV)/dev
+	$(BIN)/python -m benchmarks.machines.emulated $(BIN)/python -m pytest -q -n 2 -m machines tests
+
+# The tests with another Python (make another PYTHON=python3.13), and with the lowest versions that pyproject.toml allows.
+another:
+	$(MAKE) test VENV=.venv-$(notdir $(PYTHON)) PYTHON=$(PYTHON)
+
+lowest:
+	mkdir -p .venv-lowest
+	$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
+	$(MAKE) test VENV=.venv-lowest CONSTRAINTS=.venv-lowest/constraints.txt
+
 check: lint types test docs
 
-lint: .venv/dev
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/dev
+types: $(VENV)/dev
 	$(BIN)/mypy
 
-docs: .venv/docs
+docs: $(VENV)/docs
 	rm -rf docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
@@ -38,33 +53,33 @@ docs: .venv/docs
 # RecurrentPPO (benchmarks/learning/recurrent.py) needs the whole extra as well: pip install -e '.[bench]'.
 STUDIES := simulation planning exploration recovery learning pac scaling hardness coverage coupons logs resume path
 
-bench: .venv/bench
+bench: $(VENV)/bench
 	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run --quick || exit 1; done
 
-bench-full: .venv/bench
+bench-full: $(VENV)/bench
 	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run || exit 1; done
 
 clean:
-	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/python:
+$(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rewardmix needs Python 3.11 or newer; set PYTHON=python3.x"; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-.venv/core: .venv/python pyproject.toml constraints.txt
+$(VENV)/core: $(VENV)/python pyproject.toml $(CONSTRAINTS)
 	$(PIP) -e .
 	@touch $@
 
-.venv/dev: .venv/python pyproject.toml constraints.txt
+$(VENV)/dev: $(VENV)/python pyproject.toml $(CONSTRAINTS)
 	$(PIP) -e '.[dev]'
-	@touch $@ .venv/core
+	@touch $@ $(VENV)/core
 
-.venv/bench: .venv/dev
+$(VENV)/bench: $(VENV)/dev
 	$(PIP) stepmix polars duckdb
 	@touch $@
 
-.venv/docs: .venv/python pyproject.toml constraints.txt
+$(VENV)/docs: $(VENV)/python pyproject.toml $(CONSTRAINTS)
 	$(PIP) -e '.[docs]'
 	@touch $@

@@ -29,7 +29,7 @@ def record(study: str, results: dict[str, Any], *, name: str = "results", progra
         "rewardmix": rewardmix.__version__,
         "python": platform.python_version(),
         "packages": {module.__name__: module.__version__ for module in (numpy, scipy, numba)},
-        "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system()},
+        "machine": _machine(),
     }
     path = HERE / study / f"{name}.json"
     path.write_text(json.dumps({**about, "results": results}, indent=2) + "\n", encoding="utf-8")
@@ -101,6 +101,33 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _machine() -> dict[str, Any]:
+    """What tells machines apart: those of one name differ in vector instructions and kernels of BLAS."""
+    from numpy._core._multiarray_umath import __cpu_baseline__, __cpu_dispatch__, __cpu_features__
+
+    simd = [*__cpu_baseline__, *(name for name in __cpu_dispatch__ if __cpu_features__[name])]
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "simd": " ".join(simd),
+        "blas": _blas(),
+    }
+
+
+def _blas() -> str:
+    """Library and kernels of BLAS, by threadpoolctl (an extra of development)."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return "unknown: threadpoolctl is not installed"
+    found = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    return "; ".join(
+        sorted({f"{one['internal_api']} {one['version']} {one.get('architecture', '?')}" for one in found})
+    )
 
 
 def _processor() -> str:

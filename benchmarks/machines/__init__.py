@@ -1,0 +1,1 @@
+"""Whether results are the same bits on every machine."""
