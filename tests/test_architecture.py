@@ -10,8 +10,8 @@ import rewardmix
 ROOT = Path(rewardmix.__file__).parent
 
 ORDER = [
-    "_version", "_errors", "work", "_check", "arrival", "_kernels", "portable", "_counting", "draws", "theory", "model",
-    "belief",
+    "_version", "_errors", "work", "_check", "widths", "arrival", "_kernels", "portable", "_counting", "draws",
+    "theory", "model", "belief",
     "policy", "episodes", "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation",
     "planning", "moments", "exploration", "recovery", "bootstrap", "refinement", "gathering", "certificate", "learning",
     "logs", "io", "interop", "report", "cli", "__main__", "__init__",

@@ -47,6 +47,18 @@ def as_floats(argument: str, values: ArrayLike, shape: tuple[int | None, ...] | 
     return array
 
 
+def as_reward_values(values: ArrayLike) -> Floats:
+    """The values that a reward can take: at least two, increasing."""
+    array = as_floats("reward_values", values, (None,))
+    if array.size < 2:
+        refuse("reward_values", array.tolist(), "at least two values")
+    steps = np.diff(array) <= 0
+    if steps.any():
+        index = first(steps)[0] + 1
+        refuse(at("reward_values", (index,)), float(array[index]), f"more than {array[index - 1]:g}, the one before")
+    return array
+
+
 def check_shape(argument: str, array: NDArray[Any], shape: tuple[int | None, ...] | None) -> None:
     """Refuse an array that does not have ``shape`` (None in it: any length)."""
     if shape is None:

@@ -70,10 +70,11 @@ def rehash(old: Any, multiplier: Any, shift: Any, out: Any) -> None:
 def first_visits(xs: Any, zs: Any, steps: Any, mark: Any, stamp: Any, seen: Any, once: Any, twice: Any) -> Any:
     """The distinct x of one episode in order of appearance, with the outcomes of the first and second visit.
 
-    ``mark`` (X,) holds stamp * 2^16 + position for the x met in this episode. ``twice`` is -1 where there was none.
+    ``mark`` (X,) holds stamp * H + position for the x met in this episode, H being the room in ``seen``.
+    ``twice`` is -1 where there was none.
     """
     count = 0
-    base = stamp << 16
+    base = stamp * seen.size
     for t in range(steps):
         x = xs[t]
         if mark[x] < base:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rewardmix._check import Floats, as_count, as_floats, as_indices, at, check_shape, first, refuse
+from rewardmix._check import Floats, as_count, as_indices, as_reward_values, at, check_shape, first, refuse
 from rewardmix.belief import SAME_REWARD
+from rewardmix.widths import action_width, length_width, outcome_width, state_width
 
 ABSENT = -1
 """Marks a step that did not take place."""
@@ -28,19 +29,19 @@ class Episodes:
     """K episodes of at most H steps.
 
     Attributes:
-        states: (K, H + 1) int32, ABSENT after the last state of an episode.
-        actions: (K, H) int16, ABSENT where there was no step.
-        outcomes: (K, H) int8, index of the reward in ``reward_values``, ABSENT where there was no step.
-        lengths: (K,) int32, steps taken.
+        states: (K, H + 1) whole numbers as wide as ``widths`` says (int32), ABSENT after the last state of an episode.
+        actions: (K, H) likewise (int16), ABSENT where there was no step.
+        outcomes: (K, H) likewise (int8), index of the reward in ``reward_values``, ABSENT where there was no step.
+        lengths: (K,) likewise (int32), steps taken.
         num_states: S.
         num_actions: A.
         reward_values: (Z,).
     """
 
-    states: NDArray[np.int32]
-    actions: NDArray[np.int16]
-    outcomes: NDArray[np.int8]
-    lengths: NDArray[np.int32]
+    states: NDArray[Any]
+    actions: NDArray[Any]
+    outcomes: NDArray[Any]
+    lengths: NDArray[Any]
     num_states: int
     num_actions: int
     reward_values: Floats
@@ -135,8 +136,8 @@ class Episodes:
             refuse(at("rewards", first(bad)), float(paid[first(bad)]), "a finite reward")
         values = _reward_values(reward_values, paid[here])
         return Episodes(
-            np.where(there, path, ABSENT).astype(np.int32),
-            np.where(here, played, ABSENT).astype(np.int16),
+            np.where(there, path, ABSENT).astype(state_width(num_states)),
+            np.where(here, played, ABSENT).astype(action_width(num_actions)),
             outcomes_of(paid, here, values),
             steps,
             num_states,
@@ -145,13 +146,26 @@ class Episodes:
         )
 
 
-def outcomes_of(rewards: Floats, present: NDArray[np.bool_], values: Floats) -> NDArray[np.int8]:
-    """Index of each present reward among the values; a reward that is none of them is refused."""
-    nearest = np.abs(np.where(present, rewards, values[0])[..., None] - values).argmin(axis=-1)
-    bad = present & (np.abs(values[nearest] - np.where(present, rewards, values[0])) > SAME_REWARD)
+def room_for(
+    count: int, horizon: int, num_states: int, num_actions: int, num_values: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """States, actions and outcomes of ``count`` episodes, still to be filled, wide enough for these sizes."""
+    return (
+        np.empty((count, horizon + 1), state_width(num_states)),
+        np.empty((count, horizon), action_width(num_actions)),
+        np.empty((count, horizon), outcome_width(num_values)),
+    )
+
+
+def outcomes_of(rewards: Floats, present: NDArray[np.bool_], values: Floats) -> NDArray[Any]:
+    """Index of each present reward among the increasing values; a reward that is none of them is refused."""
+    paid = np.where(present, rewards, values[0])
+    after = np.searchsorted(values, paid).clip(1, values.size - 1)
+    nearest = after - (paid - values[after - 1] <= values[after] - paid)
+    bad = present & (np.abs(values[nearest] - paid) > SAME_REWARD)
     if bad.any():
         refuse(at("rewards", first(bad)), float(rewards[first(bad)]), f"one of the reward values {values.tolist()}")
-    return np.where(present, nearest, ABSENT).astype(np.int8)
+    return np.where(present, nearest, ABSENT).astype(outcome_width(values.size))
 
 
 def _shape_of(argument: str, array: NDArray[Any]) -> tuple[int, int]:
@@ -160,20 +174,20 @@ def _shape_of(argument: str, array: NDArray[Any]) -> tuple[int, int]:
     return int(array.shape[0]), int(array.shape[1])
 
 
-def _lengths(lengths: ArrayLike | None, count: int, horizon: int) -> NDArray[np.int32]:
+def _lengths(lengths: ArrayLike | None, count: int, horizon: int) -> NDArray[Any]:
     if lengths is None:
-        return np.full(count, horizon, np.int32)
+        return np.full(count, horizon, length_width(horizon))
     array = as_indices("lengths", lengths, horizon + 1, (count,))
     if (array < 1).any():
         refuse(at("lengths", first(array < 1)), 0, f"at least one step and at most {horizon}")
-    return array.astype(np.int32)
+    return array.astype(length_width(horizon))
 
 
 def _reward_values(values: ArrayLike | None, seen: Floats) -> Floats:
     if values is not None:
-        return as_floats("reward_values", values, (None,))
+        return as_reward_values(values)
     found = np.unique(seen)
     if found.size > 127:
         refuse("rewards", f"{found.size} different values", "at most 127; pass reward_values, or round the rewards")
     binary = np.isin(found, (0.0, 1.0)).all()
-    return as_floats("reward_values", (0.0, 1.0) if binary or found.size < 2 else found)
+    return as_reward_values((0.0, 1.0) if binary or found.size < 2 else found)

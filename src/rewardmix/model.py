@@ -35,6 +35,7 @@ from rewardmix._check import (
     Floats,
     as_count,
     as_floats,
+    as_reward_values,
     at,
     check_probabilities,
     check_shape,
@@ -78,7 +79,7 @@ class RewardMixingMDP:
     def __post_init__(self) -> None:
         initial = as_floats("initial", self.initial, (None,))
         weights = as_floats("weights", self.weights, (None,))
-        values = as_floats("reward_values", self.reward_values, (None,))
+        values = as_reward_values(self.reward_values)
         rewards = _rewards(self.rewards, weights, initial.size, values)
         transition = _transition(self.transition, initial.size, rewards.shape[2])
         check_probabilities("initial", initial, "states")
@@ -183,12 +184,6 @@ def state_action(states: Any, actions: Any, num_actions: int) -> Any:
 
 
 def _rewards(rewards: ArrayLike, weights: Floats, num_states: int, values: Floats) -> Floats:
-    if values.size < 2:
-        refuse("reward_values", values.tolist(), "at least two values")
-    steps = np.diff(values) <= 0
-    if steps.any():
-        index = first(steps)[0] + 1
-        refuse(at("reward_values", (index,)), float(values[index]), f"more than {values[index - 1]:g}, the one before")
     if weights.size < 2:
         refuse("weights", f"{weights.size} context{'s' * (weights.size != 1)}", "at least 2 contexts")
     array = as_floats("rewards", rewards)

@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import belief as bayes
-from rewardmix._check import Floats, Ints, as_floats, as_indices, check_probabilities, check_shape, refuse
+from rewardmix._check import (
+    Floats,
+    Ints,
+    as_floats,
+    as_indices,
+    as_reward_values,
+    check_probabilities,
+    check_shape,
+    refuse,
+)
 from rewardmix.model import RewardMixingMDP
 
 
@@ -100,7 +109,7 @@ class Controller:
     reward_values: Floats
 
     def __post_init__(self) -> None:
-        values = as_floats("reward_values", self.reward_values, (None,))
+        values = as_reward_values(self.reward_values)
         if len(self.actions) != len(self.successors) or not self.actions:
             refuse("successors", f"{len(self.successors)} steps", f"{len(self.actions)} steps, as many as actions")
         num_states = int(np.asarray(self.first).size)
@@ -203,7 +212,7 @@ def markov(table: ArrayLike, model: RewardMixingMDP) -> MarkovPolicy:
     full = model.horizon, model.num_states, model.num_actions
     if array.dtype.kind in "iu" and array.shape in (full[:2], full[1:2]):
         actions = as_indices("table", array, model.num_actions)
-        return MarkovPolicy(np.broadcast_to(np.eye(model.num_actions)[actions], full))
+        return MarkovPolicy(certain(np.broadcast_to(actions, full[:2]), model.num_actions))
     if array.shape not in (full, full[1:]):
         refuse(
             "table",
@@ -211,6 +220,13 @@ def markov(table: ArrayLike, model: RewardMixingMDP) -> MarkovPolicy:
             f"whole numbers of shape {full[1:2]} or {full[:2]}, or probabilities of shape {full[1:]} or {full}",
         )
     return MarkovPolicy(np.broadcast_to(array, full))
+
+
+def certain(actions: Ints, num_actions: int) -> Floats:
+    """(..., A): the law that plays each of ``actions`` (...) for sure."""
+    laws = np.zeros((*actions.shape, num_actions))
+    np.put_along_axis(laws, actions[..., None].astype(np.int64), 1.0, axis=-1)
+    return laws
 
 
 def _check_step(step: int, horizon: int) -> None:

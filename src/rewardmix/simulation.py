@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from rewardmix import problems
 from rewardmix._check import as_count
-from rewardmix.episodes import Episodes
+from rewardmix.episodes import Episodes, room_for
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy, Policy
+from rewardmix.widths import action_width, length_width, node_width
 
 CHUNK = 1 << 16
 """Episodes simulated between two calls of ``on_update``. Part of what a seed means, as each chunk has its stream."""
@@ -61,9 +62,7 @@ def _simulate_model(
     from rewardmix.simulation_kernels import Tables, run_controller, run_markov
 
     tables = Tables.of(model)
-    states = np.empty((count, model.horizon + 1), np.int32)
-    actions = np.empty((count, model.horizon), np.int16)
-    outcomes = np.empty((count, model.horizon), np.int8)
+    parts = room_for(count, model.horizon, model.num_states, model.num_actions, model.num_values)
     run: Any
     if isinstance(policy, MarkovPolicy):
         run, arguments = run_markov, _markov_arguments(policy, model)
@@ -71,11 +70,11 @@ def _simulate_model(
         run, arguments = run_controller, _controller_arguments(policy, model)
     for begin in range(0, count, CHUNK):
         part = slice(begin, min(begin + CHUNK, count))
-        run(*tables, *arguments, draws.stream(seed, begin // CHUNK), states[part], actions[part], outcomes[part])
+        run(*tables, *arguments, draws.stream(seed, begin // CHUNK), *(array[part] for array in parts))
         if on_update:
             on_update(part.stop)
-    lengths = np.full(count, model.horizon, np.int32)
-    return Episodes(states, actions, outcomes, lengths, model.num_states, model.num_actions, model.reward_values)
+    lengths = np.full(count, model.horizon, length_width(model.horizon))
+    return Episodes(*parts, lengths, model.num_states, model.num_actions, model.reward_values)
 
 
 def _markov_arguments(policy: MarkovPolicy, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:
@@ -89,6 +88,7 @@ def _controller_arguments(policy: Controller, model: RewardMixingMDP) -> tuple[N
     policy.check_fits(model)
     nodes = np.array([actions.shape[1] for actions in policy.actions], np.int64)
     offsets = np.concatenate([[0], np.cumsum(nodes * model.num_states)[:-1]])
-    actions = np.concatenate([part.ravel() for part in policy.actions]).astype(np.int16)
-    successors = np.concatenate([part.reshape(-1, model.num_values) for part in policy.successors]).astype(np.int32)
-    return nodes, offsets, actions, successors, np.ascontiguousarray(policy.first, np.int64)
+    actions = np.concatenate([part.ravel() for part in policy.actions]).astype(action_width(model.num_actions))
+    links = np.concatenate([part.reshape(-1, model.num_values) for part in policy.successors])
+    links = links.astype(node_width(int(nodes.max())))
+    return nodes, offsets, actions, links, np.ascontiguousarray(policy.first, np.int64)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rewardmix._kernels import kernel
 from rewardmix.draws import advance, cumulative, pick, unit
 from rewardmix.model import RewardMixingMDP
+from rewardmix.widths import state_width
 
 
 class Tables(NamedTuple):
@@ -27,7 +28,7 @@ class Tables(NamedTuple):
     def of(model: RewardMixingMDP) -> Tables:
         """The tables of a model."""
         begins, successors, probabilities = successor_lists(model)
-        keep, aliases = np.empty(successors.size), np.empty(successors.size, np.int32)
+        keep, aliases = np.empty(successors.size), np.empty(successors.size, successors.dtype)
         fill_aliases(begins, successors, probabilities, keep, aliases)
         laws = cumulative(model.laws).reshape(model.num_contexts, -1, model.num_values)
         return Tables(cumulative(model.weights), cumulative(model.initial), laws, begins, successors, keep, aliases)
@@ -35,13 +36,12 @@ class Tables(NamedTuple):
 
 def successor_lists(model: RewardMixingMDP) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     """(begins, successors, probabilities) of the rows of the transition, possible successors only."""
+    rows, width = model.transition_rows, state_width(model.num_states)
     if model.is_sparse:
-        rows = model.transition_rows
-        return rows.indptr.astype(np.int64), rows.indices.astype(np.int32), np.ascontiguousarray(rows.data)
-    rows = model.transition_rows
+        return rows.indptr.astype(np.int64), rows.indices.astype(width), np.ascontiguousarray(rows.data)
     possible = rows > 0
     begins = np.concatenate([[0], np.cumsum(possible.sum(axis=1))])
-    return begins.astype(np.int64), np.nonzero(possible)[1].astype(np.int32), rows[possible]
+    return begins.astype(np.int64), np.nonzero(possible)[1].astype(width), rows[possible]
 
 
 @kernel

@@ -13,6 +13,7 @@ from rewardmix._check import Floats, as_count, refuse
 from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.policy import Policy
+from rewardmix.widths import action_width, state_width
 
 
 def sizes_of(env: Any) -> tuple[int, int]:
@@ -75,8 +76,8 @@ def play(
         own = _own_horizon(env) if made_for else horizon_of(env)
         horizon = min(length for length in (own, made_for) if length is not None)
     length = as_count("horizon", horizon)
-    states = np.full((episodes, length + 1), ABSENT, np.int32)
-    actions = np.full((episodes, length), ABSENT, np.int16)
+    states = np.full((episodes, length + 1), ABSENT, state_width(num_states))
+    actions = np.full((episodes, length), ABSENT, action_width(num_actions))
     rewards = np.full((episodes, length), np.nan)
     values = reward_values_of(env) if reward_values is None else reward_values
     rng = np.random.default_rng([seed, 1])

@@ -38,6 +38,7 @@ from rewardmix.exploration.confidence import Confidence, Size
 from rewardmix.exploration.kernels import Choices, Hat
 from rewardmix.exploration.tally import Tally
 from rewardmix.portable import dot
+from rewardmix.widths import choice_width
 
 BLOCK = 64
 """First picks planned at once."""
@@ -96,7 +97,8 @@ def optimistic(plan: Plan) -> Choices:
 def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
     """Room for a plan; nothing is planned yet."""
     num_x, horizon, num_states = tally.num_x, tally.horizon, tally.num_states
-    choices = Choices(np.zeros((kernels.OWN + num_x, horizon, num_states), np.int16), np.zeros(num_x, np.int64))
+    rows = np.zeros((kernels.OWN + num_x, horizon, num_states), choice_width(tally.num_actions))
+    choices = Choices(rows, np.zeros(num_x, np.int64))
     none = np.zeros(0)
     hat = Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
     size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0)

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from rewardmix import stored
 from rewardmix._check import refuse
-from rewardmix.episodes import PARTS, Episodes
+from rewardmix.episodes import PARTS, Episodes, room_for
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
+from rewardmix.widths import length_width
 
 STATE = "exploration.safetensors"
 SECONDS = 2.0
@@ -127,13 +128,6 @@ def settings_of(**settings: Any) -> Mapping[str, Any]:
 
 
 def _no_episodes(moments: Moments) -> Episodes:
-    horizon = moments.horizon
-    return Episodes(
-        np.empty((0, horizon + 1), np.int32),
-        np.empty((0, horizon), np.int16),
-        np.empty((0, horizon), np.int8),
-        np.empty(0, np.int32),
-        moments.num_states,
-        moments.num_actions,
-        moments.reward_values,
-    )
+    sizes = moments.num_states, moments.num_actions
+    parts = room_for(0, moments.horizon, *sizes, moments.num_values)
+    return Episodes(*parts, np.empty(0, length_width(moments.horizon)), *sizes, moments.reward_values)

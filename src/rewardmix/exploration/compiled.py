@@ -6,13 +6,14 @@ import numpy as np
 
 from rewardmix.draws import cumulative
 from rewardmix.draws import stream as fresh_stream
-from rewardmix.episodes import Episodes
+from rewardmix.episodes import Episodes, room_for
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.kernels import Choices, Counts, Kept, World
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import fill_aliases, successor_lists
+from rewardmix.widths import length_width, place_width
 
 CHUNK_STEPS = 1 << 21
 """Steps between two moments at which an interrupt is heard (some tens of milliseconds)."""
@@ -31,7 +32,7 @@ class CompiledEngine:
         self.sizes = model.num_states, model.num_actions, model.horizon
         self.reward_values = model.reward_values
         self.stream = fresh_stream(seed, 0)
-        self.keep, self.kept = keep, _room(model.horizon, 1024 if keep else 0)
+        self.keep, self.kept = keep, self._room(1024 if keep else 0)
 
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally over the model's own lists of next states."""
@@ -68,7 +69,7 @@ class CompiledEngine:
             self.kept.states[:episodes].copy(),
             self.kept.actions[:episodes].copy(),
             self.kept.outcomes[:episodes].copy(),
-            np.full(episodes, self.sizes[2], np.int32),
+            np.full(episodes, self.sizes[2], length_width(self.sizes[2])),
             self.sizes[0],
             self.sizes[1],
             self.reward_values,
@@ -77,7 +78,7 @@ class CompiledEngine:
     def restore(self, episodes: Episodes | None) -> None:
         """Go on after these episodes (None: they were not kept)."""
         self.keep = episodes is not None
-        self.kept = _room(self.sizes[2], len(episodes) if episodes is not None else 0)
+        self.kept = self._room(len(episodes) if episodes is not None else 0)
         if episodes is not None:
             _copy(self.kept, Kept(episodes.states, episodes.actions, episodes.outcomes), len(episodes))
 
@@ -86,18 +87,23 @@ class CompiledEngine:
         if until <= room:
             return
         larger = max(until, 2 * room)
-        if larger * (4 * (self.sizes[2] + 1) + 3 * self.sizes[2]) > MEMORY:
-            self.keep, self.kept = False, _room(self.sizes[2], 0)
+        if larger * sum(part.itemsize * part.shape[1] for part in self.kept) > MEMORY:
+            self.keep, self.kept = False, self._room(0)
             return
-        old, self.kept = self.kept, _room(self.sizes[2], larger)
+        old, self.kept = self.kept, self._room(larger)
         _copy(self.kept, old, room)
+
+    def _room(self, episodes: int) -> Kept:
+        num_states, num_actions, horizon = self.sizes
+        return Kept(*room_for(episodes, horizon, num_states, num_actions, self.reward_values.size))
 
 
 def world_of(model: RewardMixingMDP) -> World:
     """A model in the form that ``kernels.play`` draws from."""
     begins, successors, probabilities = successor_lists(model)
-    keep, aliases = np.empty(successors.size), np.empty(successors.size, np.int32)
-    fill_aliases(begins, np.arange(successors.size, dtype=np.int32), probabilities, keep, aliases)
+    place = place_width(successors.size)
+    keep, aliases = np.empty(successors.size), np.empty(successors.size, place)
+    fill_aliases(begins, np.arange(successors.size, dtype=place), probabilities, keep, aliases)
     rewards = cumulative(model.laws).reshape(model.num_contexts, -1, model.num_values)
     return World(cumulative(model.weights), cumulative(model.initial), rewards, begins, successors, keep, aliases)
 
@@ -119,11 +125,3 @@ def counts_of(tally: Tally) -> Counts:
 
 def _copy(into: Kept, given: Kept, number: int) -> None:
     into.states[:number], into.actions[:number], into.outcomes[:number] = given
-
-
-def _room(horizon: int, episodes: int) -> Kept:
-    return Kept(
-        np.empty((episodes, horizon + 1), np.int32),
-        np.empty((episodes, horizon), np.int16),
-        np.empty((episodes, horizon), np.int8),
-    )

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import environments
-from rewardmix._check import Floats, as_count, as_floats, refuse
-from rewardmix.episodes import ABSENT, Episodes
+from rewardmix._check import Floats, as_count, as_reward_values, refuse
+from rewardmix.episodes import ABSENT, Episodes, room_for
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import MEMORY, counts_of
 from rewardmix.exploration.kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
 from rewardmix.moments import PairTable
+from rewardmix.widths import length_width
 
 Bools = NDArray[np.bool_]
 
@@ -108,13 +109,10 @@ class EnvironmentEngine:
 
     def _blank(self, number: int) -> tuple[Episodes, NDArray[np.int64]]:
         horizon = self.sizes[2]
-        episodes = Episodes(
-            np.full((number, horizon + 1), ABSENT, np.int32),
-            np.full((number, horizon), ABSENT, np.int16),
-            np.full((number, horizon), ABSENT, np.int8),
-            np.zeros(number, np.int32),
-            **self._world,
-        )
+        parts = room_for(number, horizon, self.sizes[0], self.sizes[1], self.reward_values.size)
+        for part in parts:
+            part.fill(ABSENT)
+        episodes = Episodes(*parts, np.zeros(number, length_width(horizon)), **self._world)
         return episodes, np.full((number, 2), ABSENT, np.int64)
 
     def _play_once(self, choices: Choices, before: int) -> tuple[Episodes, NDArray[np.int64]]:
@@ -228,4 +226,4 @@ class Many:
 
 def _values(env: Any, given: ArrayLike | None) -> Floats:
     declared = environments.reward_values_of(env) if given is None else given
-    return as_floats("reward_values", (0.0, 1.0) if declared is None else declared, (None,))
+    return as_reward_values((0.0, 1.0) if declared is None else declared)

@@ -11,6 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from rewardmix._check import Floats, refuse
 from rewardmix.moments import Counts, Moments, PairTable, unordered
+from rewardmix.widths import state_width
 
 
 @dataclass
@@ -49,7 +50,8 @@ class Tally:
         """Nothing counted yet. ``successor_lists``: (begins, successors) if they are known."""
         num_states, num_actions, horizon = sizes
         num_x = num_states * num_actions
-        begins, successors = successor_lists or (np.zeros(num_x + 1, np.int64), np.empty(0, np.int32))
+        no_moves = np.zeros(num_x + 1, np.int64), np.empty(0, state_width(num_states + 1))
+        begins, successors = successor_lists or no_moves
         return Tally(
             num_states,
             num_actions,
@@ -96,7 +98,7 @@ class Tally:
         keys, counts = self.seen_moves.sorted_tables()
         row, following = np.divmod(keys, self.num_states + 1)
         self.begins = np.searchsorted(row, np.arange(self.num_x + 1)).astype(np.int64)
-        self.successors, self.moves = following.astype(np.int32), counts.ravel()
+        self.successors, self.moves = following.astype(state_width(self.num_states + 1)), counts.ravel()
 
     def moves_matrix(self) -> csr_array:
         """(X, S + 1) counts of moves."""

@@ -25,7 +25,7 @@ from rewardmix.planning.alpha import AlphaVectors
 from rewardmix.planning.grids import Reach, log_ratios
 from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out
 from rewardmix.planning.tables import compact
-from rewardmix.policy import Controller, MarkovPolicy, uniform
+from rewardmix.policy import Controller, MarkovPolicy, certain, uniform
 
 NODES = 256
 """Belief points of a belief policy that is made into a controller."""
@@ -51,8 +51,7 @@ class Baseline:
 def plan_markov(model: RewardMixingMDP) -> Baseline:
     """The best policy that looks at the step and the state only."""
     quality = action_values(model, model.mean)
-    table = np.eye(model.num_actions)[quality.argmax(axis=2)]
-    policy = MarkovPolicy(table)
+    policy = MarkovPolicy(certain(quality.argmax(axis=2), model.num_actions))
     return Baseline("Markov", policy, markov_value(policy, model))
 
 

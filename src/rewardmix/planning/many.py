@@ -22,6 +22,7 @@ from rewardmix.planning.rounding import rounding_bound
 from rewardmix.planning.sweeps import blocks, pass_bytes
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
+from rewardmix.widths import width_of
 
 REACHABLE_CAP = 512
 """If no step has more reachable beliefs, all of them are used."""
@@ -67,9 +68,9 @@ class PointSweeper:
         for t in reversed(range(model.horizon)):
             if time.perf_counter() > deadline:
                 return None
-            best = np.zeros((num_states, points[t].shape[0]), dtype=np.int32)
+            best = np.zeros((num_states, points[t].shape[0]), dtype=width_of(model.num_actions, "int32"))
             hope = np.zeros_like(best)
-            moves = np.zeros((*best.shape, model.num_values), dtype=np.int16)
+            moves = np.zeros((*best.shape, model.num_values), dtype=width_of(next_points.shape[0], "int16"))
             later = self._step(later, points[t], next_points, best, hope, moves)
             next_points = points[t]
             actions.append(best)

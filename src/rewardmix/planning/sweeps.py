@@ -23,6 +23,7 @@ from rewardmix.planning.refinement import Sweep
 from rewardmix.planning.rounding import rounding_bound
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
+from rewardmix.widths import width_of
 
 BLOCK_BYTES = 1 << 22
 """Rows are handled in blocks of about this size, to stay in cache between the product and the backup."""
@@ -105,7 +106,7 @@ class GridSweeper:
         model, num_states, num_contexts = self.model, self.model.num_states, self.model.num_contexts
         grids = [self.geometry.axes(t, resolution) for t in range(model.horizon + 1)]
         sizes = [_size(axes) for axes in grids]
-        index = np.dtype(np.int16 if max(*sizes, model.num_actions) < 1 << 15 else np.int32)
+        index = width_of(max(*sizes, model.num_actions), "int16")
         later = np.zeros((num_states, 1 + num_contexts, sizes[-1]))
         actions, successors = [], []
         for t in reversed(range(model.horizon)):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from rewardmix._check import Ints
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller
+from rewardmix.widths import width_of
 
 
 def compact(actions: Sequence[Ints], successors: Sequence[Ints], first: Ints, model: RewardMixingMDP) -> Controller:
@@ -28,11 +28,6 @@ def compact(actions: Sequence[Ints], successors: Sequence[Ints], first: Ints, mo
             entered[moves] = True
             used = np.flatnonzero(entered)
             renamed = np.cumsum(entered) - 1
-        lean_actions.append(plays.astype(_smallest(model.num_actions)))
-        lean_successors.append(renamed.astype(_smallest(used.size))[moves])
+        lean_actions.append(plays.astype(width_of(model.num_actions)))
+        lean_successors.append(renamed.astype(width_of(used.size))[moves])
     return Controller(tuple(lean_actions), tuple(lean_successors), new_first, model.reward_values)
-
-
-def _smallest(count: int) -> np.dtype[Any]:
-    """The smallest signed type that holds 0 .. count - 1."""
-    return np.dtype(np.min_scalar_type(-max(count, 1)))

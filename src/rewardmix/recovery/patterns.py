@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rewardmix._check import Floats
 from rewardmix._kernels import kernel
 from rewardmix.episodes import Episodes
+from rewardmix.widths import symbol_width
 
 LONGEST_SORTED = 128
 """Bags longer than this are not sorted (and so not merged): long episodes hardly ever repeat."""
@@ -28,14 +29,14 @@ class Patterns:
     """Bags of symbols.
 
     Attributes:
-        symbols: (N,) int32, x*Z + z, bag after bag.
+        symbols: (N,) x*Z + z, bag after bag.
         offsets: (P + 1,) int64, where each bag begins.
         counts: (P,) how often each bag was seen.
         num_points: X = S*A.
         num_values: Z.
     """
 
-    symbols: NDArray[np.int32]
+    symbols: NDArray[Any]
     offsets: NDArray[np.int64]
     counts: Floats
     num_points: int
@@ -81,11 +82,11 @@ class Patterns:
 
 def patterns(episodes: Episodes) -> Patterns:
     """The bags of episodes, one for each, in order."""
-    num_values = int(episodes.reward_values.size)
+    num_values, num_points = int(episodes.reward_values.size), episodes.num_states * episodes.num_actions
     offsets = _offsets(episodes.lengths)
-    symbols = np.empty(int(offsets[-1]), np.int32)
+    symbols = np.empty(int(offsets[-1]), symbol_width(num_points * num_values))
     _symbols(episodes.states, episodes.actions, episodes.outcomes, offsets, episodes.num_actions, num_values, symbols)
-    return Patterns(symbols, offsets, np.ones(len(episodes)), episodes.num_states * episodes.num_actions, num_values)
+    return Patterns(symbols, offsets, np.ones(len(episodes)), num_points, num_values)
 
 
 def merged(bags: Patterns) -> Patterns:
@@ -115,7 +116,8 @@ def pair_patterns(pair_keys: NDArray[np.int64], pair_tables: Any, num_points: in
     num_values = int(pair_tables.shape[1])
     pair, z, y = np.nonzero(pair_tables)
     first, second = np.divmod(np.asarray(pair_keys)[pair], num_points)
-    symbols = np.stack([first * num_values + z, second * num_values + y], axis=1).astype(np.int32)
+    symbols = np.stack([first * num_values + z, second * num_values + y], axis=1)
+    symbols = symbols.astype(symbol_width(num_points * num_values))
     return Patterns(
         symbols.ravel(),
         _offsets(np.full(pair.size, 2)),
