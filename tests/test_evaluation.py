@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from scipy import stats
 
 from oracles import all_markov_policies, best_value, policy_value, trajectories
 from rewardmix import BeliefPolicy, InputError, evaluate, make_env, problems, uniform
@@ -49,6 +50,16 @@ def test_intervals_cover_at_their_level():
     returns = rng.integers(2, size=(2000, 50)) + rng.integers(2, size=(2000, 50))
     missed = sum(not found.lower <= exact <= found.upper for found in (interval(r.astype(float), 0.1) for r in returns))
     assert 120 <= missed <= 290
+
+
+@pytest.mark.parametrize("failure", [0.05, 0.3])
+def test_the_interval_is_students(failure):
+    returns = np.array([0.0, 1.0, 1.0, 4.0, 2.5])
+    found = interval(returns, failure)
+    low, high = stats.ttest_1samp(returns, 0.0).confidence_interval(1 - failure)
+    assert found.value == pytest.approx(1.7, rel=1e-15)
+    assert (found.lower, found.upper) == pytest.approx((low, high), rel=1e-12)
+    assert found.episodes == 5
 
 
 def test_misfits_are_refused():

@@ -120,6 +120,14 @@ def test_estimates_say_what_was_never_seen():
     assert np.isnan(Moments.empty(2, 1, 1).initial_estimate()).all()
 
 
+def test_the_transition_counts_every_visit():
+    """Rewards of one episode share its context, moves do not: all of them count."""
+    episodes = Episodes.from_arrays([[0, 0, 0, 1]], [[0, 0, 0]], [[0, 0, 0]], num_states=2, num_actions=1)
+    moments = Moments.of(episodes)
+    assert (moments.visits[0], moments.samples[0]) == (3, 1)
+    np.testing.assert_allclose(moments.transition_estimate()[0].toarray()[0], [2 / 3, 1 / 3], rtol=1e-15)
+
+
 def test_the_end_is_an_absorbing_state():
     episodes = Episodes.from_arrays(
         [[0, 1, 0], [0, 1, 1]], [[0, 0], [0, 0]], [[0, 1], [1, 1]], num_states=2, num_actions=1, lengths=[1, 2]

@@ -84,3 +84,8 @@ def test_a_belief_policy_carries_the_posterior():
     step, state, posterior = seen[-1]
     assert (step, state) == (1, 3)
     np.testing.assert_array_equal(posterior, belief.update(model.weights, model.laws[:, 0, 2, 1]))
+
+
+def test_a_markov_policy_looks_at_the_step():
+    policy = MarkovPolicy(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]))
+    assert [policy.act((step, 0), RNG) for step in range(2)] == [0, 1]

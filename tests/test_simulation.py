@@ -136,6 +136,13 @@ def xoshiro_in_python(s, count):
     return words
 
 
+def test_uniform_numbers_are_the_upper_bits_of_the_words():
+    """53 bits, so that all of [0, 1) is reached and 1 never; from where the last number left the stream."""
+    state = draws.stream(7)
+    words = xoshiro_in_python([int(word) for word in state], 500)
+    assert [draws.uniform(state) for _ in range(500)] == [(word >> 11) / 2**53 for word in words]
+
+
 def test_cumulative_never_offers_the_impossible():
     table = draws.cumulative(np.array([[0.1] * 10 + [0.0], [1.0] + [0.0] * 10, [0.0] * 10 + [1.0]]))
     top = np.nextafter(1.0, 0.0)

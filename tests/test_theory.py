@@ -68,6 +68,7 @@ def test_radii_split_the_failure():
     assert theory.average_radius(50, 6, 0.1) == theory.hoeffding_radius(50, 0.1 / 4 / 6)
     assert theory.average_radius(50, 6, 0.1, 3) == theory.hoeffding_radius(50, 0.1 / 4 / 18)
     assert theory.pair_radius(50, 6, 0.1) == theory.hoeffding_radius(50, 0.1 / 4 / 21)
+    assert theory.pair_radius(50, 6, 0.1, 3) == theory.hoeffding_radius(50, 0.1 / 4 / (21 * 9))
     assert theory.transition_radius(50, 5, 6, 0.1) == theory.weissman_radius(50, 5, 0.1 / 4 / 6)
     assert theory.initial_radius(50, 5, 0.1) == theory.weissman_radius(50, 5, 0.1 / 4)
     assert theory.optimism(0.3) == 0.15

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rewardmix import problems
-from rewardmix.exploration import coverage, explore, first_order, uniformly
+from rewardmix.exploration import coverage, explore, first_order, selected, uniformly
 from rewardmix.moments import Moments
 
 
@@ -81,3 +81,11 @@ def test_uniform_actions_are_uniform():
     actions = explore(model, episodes=4000, strategy=uniformly).gathered.actions
     counts = np.bincount(actions.ravel(), minlength=4)
     assert np.abs(counts - 5000).max() < 6 * np.sqrt(20_000 * 3 / 16)
+
+
+def test_uniform_actions_pick_nothing():
+    """Random play is there to be compared with: it walks, and takes no pair of steps for the paper's counts."""
+    model = problems.make("random", states=3, actions=2, horizon=4)
+    found = explore(model, episodes=200, counts=selected, strategy=uniformly)
+    assert found.moments.selected_keys.size == 0
+    assert found.moments.visits.sum() == 800

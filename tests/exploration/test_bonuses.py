@@ -1,0 +1,81 @@
+"""The bonuses of each setting against their formulas written out, with nothing shared but the sizes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rewardmix.episodes import Episodes
+from rewardmix.exploration import paper, practical, theory
+from rewardmix.exploration.augmented import blank_plan, refresh
+from rewardmix.exploration.confidence import Size
+from rewardmix.exploration.tally import Tally
+from rewardmix.moments import Moments
+
+SIZE = Size(num_states=5, num_actions=3, horizon=4, num_following=6, failure=0.08, episodes=10_000)
+COUNTS = np.array([1, 7, 400, 10**6])
+
+
+def at_most_one(values):
+    return np.minimum(np.asarray(values, float), 1.0)
+
+
+def subsets(categories, count, failure):
+    """Half the L1 distance that the law of ``count`` draws leaves with chance failure / (count (count + 1)).
+
+    Every set of outcomes but none and all may be off, by Hoeffding's inequality each: 2^k - 2 of them. The largest
+    error of any set is half the L1 distance, so exp(-2 n r^2) for each of them.
+    """
+    return math.sqrt(math.log((2**categories - 2) * count * (count + 1) / failure) / (2 * count))
+
+
+def test_the_theory_setting_is_its_formulas():
+    share = 0.08 / 4  # averages, pairs, moves, starts
+    start = subsets(5, 10_000, share)
+    assert float(theory.start(SIZE)) == pytest.approx(start, rel=1e-12)
+    moves = [subsets(6, n, share / 15) for n in COUNTS.tolist()]  # the end is a next state too
+    assert theory.move(COUNTS, SIZE) == pytest.approx(at_most_one(moves), rel=1e-12)
+    pairs = [math.sqrt(math.log(2 * n * (n + 1) * 120 / share) / (2 * n)) for n in COUNTS.tolist()]
+    assert theory.pair(COUNTS, SIZE) == pytest.approx(at_most_one(pairs), rel=1e-12)
+
+
+def test_the_start_of_the_theory_setting_covers_the_law_of_starts():
+    """What a function with values in [0, 1] can gain by the error of nu-hat, at the count where it is to hold."""
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.ones(5))
+    shares = rng.multinomial(10_000, law, size=4000) / 10_000
+    off = np.maximum(shares - law, 0.0).sum(axis=1)
+    assert (off <= float(theory.start(SIZE))).all()  # the chance of a single miss is far below one in a million
+    assert off.max() > 0.2 * float(theory.start(SIZE))
+
+
+def test_the_papers_setting_is_its_formulas():
+    level = 2.0 * math.log(10_000 * 15 / 0.08)
+    assert paper(2.0).pair(COUNTS, SIZE) == pytest.approx(at_most_one(np.sqrt(level / COUNTS)), rel=1e-12)
+    assert paper(2.0).move(COUNTS, SIZE) == pytest.approx(at_most_one(np.sqrt(5 * level / COUNTS)), rel=1e-12)
+    assert float(paper(2.0).start(SIZE)) == pytest.approx(math.sqrt(5 * level / 10_000), rel=1e-12)
+
+
+def test_the_practical_setting_is_as_published():
+    """Levels 2 and S / 4: what docs and results say was used."""
+    assert practical.pair(COUNTS, SIZE) == pytest.approx(at_most_one(np.sqrt(2 / COUNTS)), rel=1e-12)
+    assert practical.move(COUNTS, SIZE) == pytest.approx(at_most_one(np.sqrt(5 / 4 / COUNTS)), rel=1e-12)
+    assert float(practical.start(SIZE)) == pytest.approx(math.sqrt(5 / 4 / 10_000), rel=1e-12)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_plan_knows_that_episodes_can_end(early):
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 4, 4000) if early else np.full(4000, 3)
+    episodes = Episodes.from_arrays(
+        rng.integers(2, size=(4000, 4)), np.zeros((4000, 3), int), np.zeros((4000, 3)),
+        num_states=2, num_actions=1, lengths=lengths,
+    )  # fmt: skip
+    tally = Tally.fresh((2, 1, 3), np.array([0.0, 1.0]), ordered=False)
+    tally.add(Moments.of(episodes))
+    plan = blank_plan(tally, theory, 0.05)
+    refresh(plan, tally, theory, 1.5)
+    following = [subsets(2 + early, n, 0.05 / 4 / 2) for n in tally.visits.tolist()]
+    assert plan.hat.bonus == pytest.approx(np.array(following), rel=1e-12)
