@@ -34,7 +34,7 @@ from rewardmix.exploration import Exploration, practical
 from rewardmix.exploration.confidence import Confidence
 from rewardmix.gathering import COVERED, TRIED, Gathered, Gatherer, Stage, interrupted
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import Plan, plan, plan_markov, plan_told
+from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, best, recover
 from rewardmix.recovery.front import as_weights
@@ -45,9 +45,6 @@ FIRST_ROUND = 1000
 
 MOST_EPISODES = 20_000_000
 """Without a budget no run goes on beyond this; the certificate then says that the rule was not met."""
-
-PLANNING_SECONDS = 60.0
-"""Time limit of planning; only four and more contexts come near it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +221,7 @@ class _Run:
         found = plan(
             recovery.model,
             gap=self._gap,
-            time_limit=PLANNING_SECONDS if self.num_contexts > 3 else None,
+            work_limit=usual_work(recovery.model),
             on_update=lambda round_: self.tell(Stage("plan", round_)),
         )
         certificate = certify(
@@ -295,7 +292,7 @@ class _Run:
     def _truth(self, found: Plan) -> Truth | None:
         if not isinstance(self.world, RewardMixingMDP):
             return None
-        ideal = plan(self.world, gap=self._gap, time_limit=PLANNING_SECONDS if self.world.num_contexts > 3 else None)
+        ideal = plan(self.world, gap=self._gap, work_limit=usual_work(self.world))
         value = controller_value(found.policy, self.world)
         return Truth(value, ideal.lower, ideal.upper, plan_markov(self.world).value, plan_told(self.world).value)
 

@@ -25,7 +25,7 @@ from rewardmix import environments, stored
 from rewardmix._check import Floats, as_count, refuse
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import plan
+from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery
 from rewardmix.recovery.bootstrap import resampled
@@ -33,9 +33,6 @@ from rewardmix.simulation import simulate
 
 BATCHES = 8
 """Models drawn. Two to sixteen do about equally well; each costs a climb and a plan."""
-
-PLANNING_SECONDS = 5.0
-"""Time limit of a batch's plan with four and more contexts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +84,7 @@ def refine(
             settings = {"seed": seed, "after": len(gathered), "episodes": count, "batches": batches}
             batch = None if folder is None else _saved(folder / name, settings)
             if batch is None:
-                policy = _plausible(gathered + played, found, gap, own)
+                policy = _plausible(gathered + played, found, gap, own, batches)
                 batch = _played(env_or_model, policy, int(share), own, gathered)
                 if folder is not None:
                     _save(folder / name, batch, settings)
@@ -99,11 +96,10 @@ def refine(
     return Refinement(played)
 
 
-def _plausible(episodes: Episodes, found: Recovery, gap: float, seed: int) -> Controller:
-    """The best policy of one resampled model."""
+def _plausible(episodes: Episodes, found: Recovery, gap: float, seed: int, batches: int) -> Controller:
+    """The best policy of one resampled model; all batches together may plan as long as one plan of ``learn``."""
     (model,) = resampled(episodes, found, resamples=1, seed=seed)
-    limit = PLANNING_SECONDS if model.num_contexts > 3 else None
-    return plan(model, gap=gap, time_limit=limit).policy
+    return plan(model, gap=gap, work_limit=usual_work(model) / batches).policy
 
 
 def _played(world: Any, policy: Controller, count: int, seed: int, like: Episodes) -> Episodes:

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from logs import oracles_logs as oracles
 from rewardmix import InputError, logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
-from rewardmix.logs import fitting
+from rewardmix.logs import fitting, judging
 from rewardmix.logs.behaviour import followed, logging_test
 from rewardmix.logs.judging import logliks
 from rewardmix.logs.offpolicy import chances, off_policy
@@ -198,3 +198,31 @@ def test_logliks_add_up_to_the_log_likelihood():
     laws = np.random.default_rng(0).dirichlet(np.ones(2), size=(3, bags.num_points))
     mixture = Mixture(np.array([0.2, 0.3, 0.5]), laws)
     assert logliks(bags, mixture).sum() == pytest.approx(statistics(bags, mixture).loglik, rel=1e-12)
+
+
+def test_weights_that_nobody_can_know_get_no_interval():
+    """Two rewards an episode say nothing about the weights; neither do weights that were told need an interval."""
+    model = oracles.world(states=3, actions=2, horizon=2, seed=4)
+    short = logs.fit(simulate(uniform(model), model, 2000), resamples=4)
+    assert short.info.recovery.weights == "assumed equal"
+    assert short.info.bootstrap.weights_lower is None
+    assert short.info.bootstrap.weights_upper is None
+    told = logs.fit(oracles.uniform_log(1000), weights="uniform", resamples=4)
+    assert told.info.bootstrap.weights_lower is None
+    free = logs.fit(oracles.uniform_log(1000), resamples=4).info.bootstrap
+    assert all(low < high for low, high in zip(free.weights_lower, free.weights_upper, strict=True))
+
+
+def test_resamples_and_held_out_fits_do_not_move_weights_that_were_assumed(monkeypatch):
+    asked = []
+
+    def spied(episodes, model, *, weights, prior):
+        asked.append(weights)
+        return judging.refitted_before(episodes, model, weights=weights, prior=prior)
+
+    monkeypatch.setattr(judging, "refitted_before", judging.refitted, raising=False)
+    monkeypatch.setattr(judging, "refitted", spied)
+    model = oracles.world(states=3, actions=2, horizon=2, seed=4)
+    logs.fit(simulate(uniform(model), model, 500), resamples=2)
+    assert len(asked) == 3
+    assert all(weights.tolist() == [0.5, 0.5] for weights in asked)

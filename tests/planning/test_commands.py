@@ -30,6 +30,8 @@ def test_a_gap_that_is_not_met_is_said_aloud():
     done = run("plan", "shop", "--gap", "1e-8", "--time-limit", "1e-6")
     assert done.returncode == 0
     assert "NOT the 1e-08 asked for: time limit" in done.stdout
+    done = run("plan", "shop", "--gap", "1e-8", "--work-limit", "1e6")
+    assert "NOT the 1e-08 asked for: work limit" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,7 @@ def test_a_gap_that_is_not_met_is_said_aloud():
         (("plan", "shop", "--gap", "0"), "gap: found 0"),
         (("plan", "shop", "--gap", "nan"), "gap: found nan"),
         (("plan", "shop", "--time-limit", "0"), "time_limit: found 0"),
+        (("plan", "shop", "--work-limit", "-1"), "work_limit: found -1"),
         (("plan", "nowhere"), "MODEL: found 'nowhere'"),
         (("export", "shop", "--format", "pomdp", "--discount", "1"), "discount: found 1"),
     ],

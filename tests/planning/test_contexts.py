@@ -40,7 +40,7 @@ def test_product_grid_brackets_and_converges(seed):
     contexts = 3 + (seed % 4 == 1) + (seed % 8 == 1)
     model = random_model(np.random.default_rng(seed), 2, 2, 4, contexts=contexts, values=2 + (seed % 3 == 0))
     gap = {3: 1e-3, 4: 3e-3, 5: 3e-2}[contexts]
-    policy, lower, upper, info = refine(GridSweeper(model, Box(model)), request(gap, None, None))
+    policy, lower, upper, info = refine(GridSweeper(model, Box(model)), request(gap, None, None, None))
     assert lower <= best_value(model) <= upper
     assert info.converged
     assert upper - lower <= gap
@@ -52,7 +52,7 @@ def test_sampled_points_bracket_and_shrink(contexts):
     model = random_model(np.random.default_rng(contexts), 3, 2, 4, contexts=contexts, corner=0.0)
     sweeper = PointSweeper(model, None)
     sweeper.largest = 300
-    found = Plan(*refine(sweeper, request(1e-6, None, None)), model)
+    found = Plan(*refine(sweeper, request(1e-6, None, None, None)), model)
     assert found.lower <= best_value(model) <= found.upper
     gaps = [done.gap for done in found.info.rounds]
     assert gaps == sorted(gaps, reverse=True)

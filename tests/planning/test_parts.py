@@ -14,7 +14,6 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.box import Box, cells_of, rays_of
 from rewardmix.planning.grids import Reach, log_ratios
 from rewardmix.planning.reachable import reachable_beliefs, spread_out, with_corners
-from rewardmix.planning.refinement import next_resolution
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
 from rewardmix.planning.two import Segment
@@ -119,11 +118,3 @@ def test_points_spread_out_from_what_is_there():
     more = spread_out(corners, np.array([[0.2, 0.3, 0.5], [0.5, 0.5, 0.0], [0.49, 0.51, 0.0]]), 5)
     assert len(more) == 6
     assert more[4].tolist() == [0.5, 0.5, 0.0]
-
-
-def test_the_next_resolution_follows_the_law_that_was_seen():
-    square = [(24, 1e-2, 1.0), (96, 1e-2 / 16, 4.0)]
-    assert next_resolution(square, 1e-2 / 64, 1e9, 1) == pytest.approx(96 * 2 * 1.06, abs=1)
-    assert next_resolution(square, 1e-12, 1e9, 1) == 96 * 12
-    assert next_resolution(square, 1e-12, 10.0, 1) == 96 * 2
-    assert next_resolution(square[:1], 1e-12, 1e9, 1) == 96

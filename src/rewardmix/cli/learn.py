@@ -147,7 +147,8 @@ def _show(learned: Learned, seconds: float) -> None:
         typer.echo(f"regret {found.truth.regret:.5f}, {100 * found.truth.share:.1f} % of what adapting can gain")
     if found.bootstrap is not None:
         typer.echo(
-            f"regret by bootstrap, an estimate: {found.bootstrap.mean:.5f} (largest {found.bootstrap.upper:.5f})"
+            f"regret by bootstrap, an estimate: {found.bootstrap.mean:.5f} (largest {found.bootstrap.upper:.5f}; "
+            f"better plans may add {found.bootstrap.gap:.5f})"
         )
     if found.validation is not None:
         value = found.validation

@@ -14,7 +14,8 @@ from rewardmix.cli.progress import live_line
 def plan(
     model: Annotated[str, typer.Argument(help=inputs.MODEL_HELP)],
     gap: Annotated[float, typer.Option(help="Largest certified distance from the optimum.")] = 1e-3,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best bracket is taken.")] = None,
+    work_limit: Annotated[float | None, typer.Option(help="Simple steps to take, about 1e9 a second.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds; the plan then depends on the machine.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
 ) -> None:
     """Plan in a known model, and compare the plan with simple policies."""
@@ -27,6 +28,7 @@ def plan(
         found = find(
             world,
             gap=gap,
+            work_limit=work_limit,
             time_limit=time_limit,
             on_update=lambda done: show(
                 f"{done.points} beliefs: {done.lower:.8g} .. {done.upper:.8g}, gap {done.gap:.1e}, {done.seconds:.1f} s"

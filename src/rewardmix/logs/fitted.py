@@ -102,9 +102,10 @@ class Bootstrap:
         value: of the policy in the fitted model: optimistic, it was chosen there.
         lower: of the value, 95 %.
         upper: of it.
-        regret: mean of what the policy loses against the best policy of the resampled models.
-        weights_lower: (M,) limits of the weights, 95 %.
-        weights_upper: (M,).
+        regret: mean of what the policy loses against policies that were planned in the resampled models.
+        gap: mean of what better plans may add to that.
+        weights_lower: (M,) limits of the weights, 95 %; None where weights were known or assumed, not estimated.
+        weights_upper: (M,), or None.
     """
 
     resamples: int
@@ -112,8 +113,9 @@ class Bootstrap:
     lower: float
     upper: float
     regret: float
-    weights_lower: tuple[float, ...]
-    weights_upper: tuple[float, ...]
+    gap: float
+    weights_lower: tuple[float, ...] | None
+    weights_upper: tuple[float, ...] | None
 
 
 @dataclass(frozen=True, eq=False)

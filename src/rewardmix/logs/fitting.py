@@ -33,7 +33,7 @@ from rewardmix.logs.reading import read
 from rewardmix.logs.world import World
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
-from rewardmix.planning import Plan, plan
+from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.recovery import Recovery, best, confidence_set
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.contexts import ENOUGH, climb_many
@@ -46,9 +46,6 @@ from rewardmix.recovery.result import Question
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
-
-PLANNING_SECONDS = 60.0
-"""Time limit of planning; only four and more contexts come near it."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +113,12 @@ def fit(
     recovery, passes = _recovered(data, evidence, len(sample), question, tell)
     recovery = replace(recovery, model=_named(recovery.model, data.world))
     tell(Progress("plan"))
-    found = _planned(recovery.model, gap)
+    found = plan(recovery.model, gap=gap, work_limit=usual_work(recovery.model))
     test = logging_test(data.total(followed), data.world)
     criterion = criterion or _criterion(moments, sample, data.world, recovery, len(data))
     judged = _judged(
         sample.episodes(data.world),
-        recovery.model,
+        recovery,
         found,
         question,
         test,
@@ -201,8 +198,7 @@ def _recovered(
 
     mixture = mixture_of_model(start.model, data.world)
     average = _average(expect(mixture))
-    known = None if start.info.weights == "estimated" else mixture.weights
-    done = climb(expect, mixture, average=average, prior=question.prior, weights=known, name="sample")
+    done = climb(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
     scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
     whole = replace(evidence, bags=scaled)
     recovery = finished("best", whole, question, [done], bags=scaled, source=start.info.weights)
@@ -221,10 +217,6 @@ def _named(model: RewardMixingMDP, world: World) -> RewardMixingMDP:
     return replace(model, state_names=(*world.state_names, *end), action_names=world.action_names)
 
 
-def _planned(model: RewardMixingMDP, gap: float) -> Plan:
-    return plan(model, gap=gap, time_limit=PLANNING_SECONDS if model.num_contexts > 3 else None)
-
-
 def _criterion(moments: Moments, sample: Compact, world: World, recovery: Recovery, episodes: int) -> dict[int, float]:
     """One context against those that were fitted, on the same episodes."""
     model = recovery.model
@@ -239,7 +231,7 @@ def _criterion(moments: Moments, sample: Compact, world: World, recovery: Recove
 
 def _judged(
     episodes: Episodes,
-    model: RewardMixingMDP,
+    recovery: Recovery,
     found: Plan,
     question: Question,
     test: LoggingTest,
@@ -251,12 +243,12 @@ def _judged(
 ) -> tuple[HeldOut | None, Bootstrap | None, OffPolicy | None]:
     """What held-out episodes and resamples say."""
     tell(Progress("judge", 0, resamples))
-    out, value = held_out(episodes, model, question, share, gap, follows=test.follows) if share > 0 else (None, None)
+    out, value = held_out(episodes, recovery, question, share, gap, follows=test.follows) if share > 0 else (None, None)
     again = (
         bootstrap(
             episodes,
-            model,
-            found,
+            recovery,
+            found.policy,
             question,
             resamples,
             gap,
@@ -298,7 +290,7 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
         boot = info.bootstrap
         out.append(
             f"In {boot.resamples} resamples the policy is worth {boot.lower:.4f} .. {boot.upper:.4f} and loses "
-            f"{boot.regret:.4f} on average against their best policies; "
+            f"{boot.regret:.4f} on average against policies planned for them (better plans may add {boot.gap:.4f}); "
             "resamples cannot see what the log never visited."
         )
     return (*out, info.recovery.not_identified) if info.recovery.not_identified else tuple(out)

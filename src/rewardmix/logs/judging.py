@@ -6,31 +6,32 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rewardmix.bootstrap import judge
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.logs.fitted import Bootstrap, HeldOut
 from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
-from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import Plan, plan
+from rewardmix.planning import plan, usual_work
+from rewardmix.policy import Controller
 from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.patterns import Patterns, patterns
-from rewardmix.recovery.result import Question
+from rewardmix.recovery.result import Question, Recovery
 
 MOST_RESAMPLED = 50_000
 """Episodes of a resample; of longer logs the spread is scaled to their length."""
 
 
 def held_out(
-    episodes: Episodes, model: RewardMixingMDP, question: Question, share: float, gap: float, *, follows: bool
+    episodes: Episodes, found: Recovery, question: Question, share: float, gap: float, *, follows: bool
 ) -> tuple[HeldOut | None, OffPolicy | None]:
     """Fit and plan without a share of the episodes; likelihood and value from that share."""
     fresh = np.random.default_rng([question.seed, 17]).random(len(episodes)) < share
     if fresh.sum() < 2 or (~fresh).sum() < 2:
         return None, None
     rest, left = episodes[~fresh], episodes[fresh]
-    other = refitted(rest, model, weights=question.weights, prior=question.prior)
-    if other.num_states < model.num_states:  # only if no episode of the rest ended early
+    other = refitted(rest, found.model, weights=found.fixed_weights, prior=question.prior)
+    if other.num_states < found.model.num_states:  # only if no episode of the rest ended early
         return None, None
     bags = patterns(left)
     average = patterns(rest).average
@@ -38,7 +39,8 @@ def held_out(
     one = logliks(bags, Mixture(np.ones(1), average[None]))
     error = float((many - one).std(ddof=1)) / many.size**0.5
     likelihood = HeldOut(int(fresh.sum()), float(many.mean()), float(one.mean()), error)
-    return likelihood, off_policy(plan(other, gap=max(gap, 1e-3), time_limit=60.0), left, rest, follows=follows)
+    chosen = plan(other, gap=max(gap, 1e-3), work_limit=usual_work(other))
+    return likelihood, off_policy(chosen, left, rest, follows=follows)
 
 
 def logliks(bags: Patterns, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -51,8 +53,8 @@ def logliks(bags: Patterns, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype
 
 def bootstrap(
     episodes: Episodes,
-    model: RewardMixingMDP,
-    found: Plan,
+    found: Recovery,
+    policy: Controller,
     question: Question,
     resamples: int,
     gap: float,
@@ -62,25 +64,28 @@ def bootstrap(
     """Value and regret of the policy in models of resampled episodes, scaled to the length of the whole log."""
     rng = np.random.default_rng([question.seed, 8])
     size = min(len(episodes), MOST_RESAMPLED)
-    values, regrets, weights = [], [], []
+    model, judged, weights = found.model, [], []
     for done in range(resamples):
         drawn = episodes[np.sort(rng.integers(len(episodes), size=size))]
-        other = refitted(drawn, model, weights=question.weights, prior=question.prior)
+        other = refitted(drawn, model, weights=found.fixed_weights, prior=question.prior)
         if other.num_states == model.num_states:
-            values.append(controller_value(found.policy, other))
-            regrets.append(max(plan(other, gap=max(gap, 1e-3), time_limit=20.0).upper - values[-1], 0.0))
+            judged.append(judge(policy, other, gap=max(gap, 1e-3), work_limit=usual_work(other) / resamples))
             weights.append(other.weights)
         on_update(done + 1)
     shrink = (size / total) ** 0.5
-    value = controller_value(found.policy, model)
+    value = controller_value(policy, model)
+    values = [one.value for one in judged]
     spread = NORMAL_95 * shrink * (float(np.std(values, ddof=1)) if len(values) > 1 else float("inf"))
     radius = NORMAL_95 * shrink * (np.std(weights, axis=0, ddof=1) if len(weights) > 1 else np.inf * model.weights)
+    lower, upper = (tuple(np.clip(model.weights + sign * radius, 0.0, 1.0).tolist()) for sign in (-1, 1))
+    estimated = found.fixed_weights is None
     return Bootstrap(
         len(values),
         value,
         value - spread,
         value + spread,
-        float(np.mean(regrets)) * shrink**2 if regrets else float("nan"),
-        tuple(np.clip(model.weights - radius, 0.0, 1.0).tolist()),
-        tuple(np.clip(model.weights + radius, 0.0, 1.0).tolist()),
+        float(np.mean([one.regret for one in judged])) * shrink**2 if judged else float("nan"),
+        float(np.mean([one.gap for one in judged])) if judged else float("nan"),
+        lower if estimated else None,
+        upper if estimated else None,
     )

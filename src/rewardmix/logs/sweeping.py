@@ -23,7 +23,7 @@ from rewardmix.logs import arrow
 from rewardmix.logs.crew import Crew, Here
 from rewardmix.logs.fitting import fit
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import plan, plan_markov
+from rewardmix.planning import plan, plan_markov, usual_work
 from rewardmix.policy import Controller, uniform
 from rewardmix.recovery import best, paper
 from rewardmix.simulation import simulate
@@ -110,7 +110,7 @@ def sweep(
     ]  # fmt: skip
     rows = {row.cell: row for row in stored_rows(out)}
     standing = {
-        name: (plan(model, gap=1e-4, time_limit=60.0).lower, plan_markov(model).value)
+        name: (plan(model, gap=1e-4, work_limit=usual_work(model)).lower, plan_markov(model).value)
         for name, model in problems.items()
         if any(row.problem == name and row.cell not in rows for row in asked)
     }

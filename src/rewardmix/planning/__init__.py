@@ -4,7 +4,7 @@ from rewardmix.planning.alpha import AlphaVectors
 from rewardmix.planning.baselines import Baseline, plan_greedy, plan_markov, plan_qmdp, plan_told, plan_uniform
 from rewardmix.planning.comparison import Comparison, Standing, compare, compare_plan
 from rewardmix.planning.exact import ExactPlan, plan_exact
-from rewardmix.planning.planner import plan
+from rewardmix.planning.planner import plan, usual_work
 from rewardmix.planning.result import Plan, PlanInfo, Round
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "plan_qmdp",
     "plan_told",
     "plan_uniform",
+    "usual_work",
 ]

@@ -34,6 +34,11 @@ class Both:
         """Memory of the larger pass."""
         return max(self.points.bytes(resolution), self.grid.bytes(self.grid_resolution(resolution)))
 
+    def work(self, resolution: int) -> float:
+        """Simple steps of both passes."""
+        fine = self.grid_resolution(resolution)
+        return self.points.work(resolution) + (self.grid.work(fine) if fine >= COARSEST else 0.0)
+
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
         """A pass on ``resolution`` points, and before it one on the grid that it pays for."""
         fine = self.grid_resolution(resolution)

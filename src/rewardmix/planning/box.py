@@ -34,6 +34,7 @@ class Box:
     def __init__(self, model: RewardMixingMDP) -> None:
         self.horizon, self.growth = model.horizon, model.num_contexts - 1
         self.first = 12 if model.num_contexts == 3 else 2
+        self.steps = 2.0**self.growth * 2 * (model.num_contexts + 1)
         self.largest = int(MOST_POINTS ** (1.0 / self.growth)) - 2
         laws = model.laws.reshape(model.num_contexts, -1)
         self.reaches = []

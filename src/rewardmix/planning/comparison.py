@@ -58,9 +58,11 @@ class Comparison:
         return self.adaptive_lower - self.markov
 
 
-def compare(model: RewardMixingMDP, *, gap: float = 1e-3, time_limit: float | None = None) -> Comparison:
+def compare(
+    model: RewardMixingMDP, *, gap: float = 1e-3, work_limit: float | None = None, time_limit: float | None = None
+) -> Comparison:
     """Plan, and set the plan beside every baseline."""
-    return compare_plan(plan(model, gap=gap, time_limit=time_limit))
+    return compare_plan(plan(model, gap=gap, work_limit=work_limit, time_limit=time_limit))
 
 
 def compare_plan(found: Plan) -> Comparison:

@@ -26,6 +26,8 @@ from rewardmix.widths import width_of
 
 REACHABLE_CAP = 512
 """If no step has more reachable beliefs, all of them are used."""
+CANDIDATES = 4
+"""Beliefs that are sampled for each point that a step may have."""
 
 
 class PointSweeper:
@@ -54,7 +56,19 @@ class PointSweeper:
 
     def bytes(self, resolution: int) -> float:
         """Memory of a pass."""
-        return pass_bytes(self.model, resolution + self.model.num_contexts)
+        grown = resolution + self.model.num_contexts
+        hopes = 8.0 * self.model.num_states * self.model.horizon * grown  # what points are added by, beside the tables
+        affinities = 0.0 if self.complete else 16.0 * CANDIDATES * resolution * grown
+        return pass_bytes(self.model, grown) + hopes + affinities
+
+    def work(self, resolution: int) -> float:
+        """Simple steps of a pass: every point with every next point, and before it the search for new points."""
+        model, grown = self.model, resolution + self.model.num_contexts
+        rows = float(model.num_states) * model.num_actions
+        pairs = model.num_values * 2 * model.num_contexts * float(grown) ** 2
+        ahead = self.expect.steps * (1 + model.num_contexts) * grown
+        search = 0.0 if self.complete else 2.0 * CANDIDATES * resolution * grown * model.num_contexts
+        return model.horizon * (rows * (pairs + ahead) + search)
 
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
         """Add points up to ``resolution`` a step, then one backward pass."""
@@ -91,7 +105,7 @@ class PointSweeper:
     def _grown(self, resolution: int) -> list[Floats]:
         """More points at each step, on paths of the hopeful policy of the last sweep."""
         rng = np.random.default_rng(resolution)
-        sampled = sampled_beliefs(self.model, self.points, self.hope, 4 * resolution, rng)
+        sampled = sampled_beliefs(self.model, self.points, self.hope, CANDIDATES * resolution, rng)
         more = zip(self.points[1:], sampled[1:], strict=True)
         return [self.points[0], *(spread_out(old, new, resolution - old.shape[0]) for old, new in more)]
 

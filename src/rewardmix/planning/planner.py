@@ -18,6 +18,7 @@ def plan(
     model: RewardMixingMDP,
     *,
     gap: float = 1e-3,
+    work_limit: float | None = None,
     time_limit: float | None = None,
     on_update: Callable[[Round], None] | None = None,
 ) -> Plan:
@@ -26,10 +27,12 @@ def plan(
     Args:
         model: what is known.
         gap: largest difference between the bounds; ``plan.info.converged`` says whether it was reached.
-        time_limit: seconds after which the best bracket so far is returned (the first sweep is always finished).
+        work_limit: simple steps (``rewardmix.work``) within which the best bracket is returned; the first sweep is
+            always made. The same limit gives the same plan on every machine.
+        time_limit: the same in seconds. What is returned then depends on the machine and on what else it is doing.
         on_update: called after every sweep with a ``Round``.
     """
-    wanted = request(gap, time_limit, on_update)
+    wanted = request(gap, work_limit, time_limit, on_update)
     policy, lower, upper, info = refine(_sweeper(model), wanted)
     return Plan(policy, lower, upper, info, model)
 
@@ -42,3 +45,17 @@ def _sweeper(model: RewardMixingMDP) -> Sweeper:
     if points.complete:
         return points
     return GridSweeper(model, Box(model)) if model.num_contexts == 3 else Both(model, points)
+
+
+PLANNING_WORK = 2e10
+"""Simple steps for one plan of learning or fitting; with two or three contexts the gap is met long before."""
+WORK_PER_CELL = 1e5
+"""In large models as many for each outcome of a state-action, and for each of its moves, at every step."""
+
+
+def usual_work(model: RewardMixingMDP) -> float:
+    """What a plan may take where nobody set a limit: a constant, or what the size of the model asks for."""
+    rows = model.transition_rows
+    moves = int(rows.nnz if model.is_sparse else rows.size)
+    cells = model.horizon * (model.num_states * model.num_actions * model.num_values + moves)
+    return max(PLANNING_WORK, WORK_PER_CELL * cells)

@@ -1,6 +1,8 @@
-"""The loop around every sweep: refine until the gap is met, the time is over or the memory is too small.
+"""The loop around every sweep: refine until the gap is met, or a limit on the work or the memory is reached.
 
-The gap of a grid falls about as resolution^-2, so the resolution that is needed is predicted, not groped for.
+The gap of a grid falls about as resolution^-2, so the resolution that is needed is predicted, not groped for. Work is
+counted in simple steps (``rewardmix.work``), from the sizes of a pass and before it begins: a pass that would go beyond
+the limit is not begun, so a limit on the work gives the same plan on every machine. A limit on the time cannot.
 """
 
 from __future__ import annotations
@@ -15,11 +17,16 @@ from typing import Protocol
 from rewardmix._check import as_number, refuse
 from rewardmix.planning.result import PlanInfo, Round
 from rewardmix.policy import Controller
+from rewardmix.work import GIB
 
 SAFETY = 1.06
 """What the predicted resolution is multiplied by."""
 LEAP = 12.0
 """Most by which one refinement multiplies the resolution."""
+LEAST = 1.25
+"""Least by which it does: a grid that is hardly finer is not worth a pass."""
+MEMORY = 4 * GIB
+"""Bytes that a pass may take, but for the first one: the same on every machine that has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +66,9 @@ class Sweeper(Protocol):
     def bytes(self, resolution: int) -> float:
         """Estimate of the memory of a pass."""
 
+    def work(self, resolution: int) -> float:
+        """Simple steps that the next pass takes, about, from the sizes alone."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -66,19 +76,24 @@ class Request:
 
     Attributes:
         gap: upper - lower at which to stop.
+        work_limit: simple steps, infinite if none.
         time_limit: seconds, infinite if none.
         on_update: told about every round.
     """
 
     gap: float
+    work_limit: float
     time_limit: float
     on_update: Callable[[Round], None] | None
 
 
-def request(gap: object, time_limit: object, on_update: Callable[[Round], None] | None) -> Request:
+def request(gap: object, work_limit: object, time_limit: object, on_update: Callable[[Round], None] | None) -> Request:
     """A checked request."""
-    limit = math.inf if time_limit is None else as_number("time_limit", time_limit, above=0.0)
-    return Request(as_number("gap", gap, above=0.0), limit, on_update)
+    work, seconds = (
+        math.inf if value is None else as_number(name, value, above=0.0)
+        for name, value in (("work_limit", work_limit), ("time_limit", time_limit))
+    )
+    return Request(as_number("gap", gap, above=0.0), work, seconds, on_update)
 
 
 def check_memory(needed: float) -> None:
@@ -86,17 +101,17 @@ def check_memory(needed: float) -> None:
     if needed > memory():
         refuse(
             "model",
-            f"a size that needs about {needed / 2**30:.1f} GiB to plan for",
-            f"one that fits into {memory() / 2**30:.1f} GiB",
+            f"a size that needs about {needed / GIB:.1f} GiB to plan for",
+            f"one that fits into {memory() / GIB:.1f} GiB",
         )
 
 
 def memory() -> float:
-    """Bytes that a plan may take: three quarters of the machine's."""
+    """Bytes that a plan may take on this machine: three quarters of what it has."""
     try:
         return 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return 4.0 * 2**30
+        return float(MEMORY)
 
 
 def refine(sweeper: Sweeper, wanted: Request) -> tuple[Controller, float, float, PlanInfo]:
@@ -105,11 +120,12 @@ def refine(sweeper: Sweeper, wanted: Request) -> tuple[Controller, float, float,
     resolution = sweeper.first
     check_memory(sweeper.bytes(resolution))
     rounds: list[Round] = []
-    history: list[tuple[int, float, float]] = []
+    history: list[tuple[int, float]] = []
     best: Sweep | None = None
-    upper = math.inf
+    upper, spent = math.inf, 0.0
     while True:
         deadline = math.inf if best is None else began + wanted.time_limit
+        spent += sweeper.work(resolution)
         now = sweeper.sweep(resolution, deadline)
         seconds = time.perf_counter() - began
         if now is None:
@@ -123,55 +139,55 @@ def refine(sweeper: Sweeper, wanted: Request) -> tuple[Controller, float, float,
         if upper - best.lower <= wanted.gap:
             reason = "gap met"
             break
-        history.append((resolution, now.upper - now.lower, seconds - (rounds[-2].seconds if len(rounds) > 1 else 0.0)))
-        stop = _stop(sweeper, now, seconds >= wanted.time_limit, resolution)
-        if stop:
-            reason = stop
+        history.append((resolution, now.upper - now.lower))
+        if now.exact or now.upper - now.lower <= 2 * now.floor:
+            reason = "rounding"
             break
-        following = next_resolution(history, wanted.gap, wanted.time_limit - seconds, sweeper.growth)
-        resolution = min(_affordable(sweeper, following, resolution), sweeper.largest)
+        following = next_resolution(history, wanted.gap, sweeper.growth)
+        resolution, reason = _affordable(sweeper, following, resolution, _left(wanted, spent, seconds))
+        if reason:
+            break
     assert best is not None  # the first sweep has no deadline
     info = PlanInfo(upper - best.lower <= wanted.gap, wanted.gap, reason, tuple(rounds))
     return best.policy(), best.lower, upper, info
 
 
-def next_resolution(history: list[tuple[int, float, float]], gap: float, seconds: float, growth: int) -> int:
-    """The resolution that should meet ``gap``, by the law seen so far; less if the seconds left do not allow it.
+def next_resolution(history: list[tuple[int, float]], gap: float, growth: int) -> int:
+    """The resolution that should meet ``gap``, by the law seen so far, if it is within a leap.
 
     Args:
-        history: (resolution, gap, seconds) of each sweep.
+        history: (resolution, gap) of each sweep.
         gap: asked for.
-        seconds: left.
         growth: the cost of a pass grows as resolution ** growth.
     """
-    resolution, found, spent = history[-1]
+    resolution, found = history[-1]
     power, leap = 2.0, 4.0
     if len(history) > 1:
         before = history[-2]
         power = math.log(before[1] / found) / math.log(resolution / before[0]) if before[1] > found > 0 else 1.0
         power, leap = min(max(power, 1.5), 2.2), LEAP
     factor: float = SAFETY * math.pow(max(found / gap, 1.0), 1.0 / power)
-    factor = min(max(factor, 1.25), math.pow(leap, 1.0 / growth), _allowed(seconds / max(spent, 1e-9), growth))
-    return math.ceil(resolution * factor)
+    return math.ceil(resolution * min(max(factor, LEAST), math.pow(leap, 1.0 / growth)))
 
 
-def _allowed(passes: float, growth: int) -> float:
-    """The factor on the resolution that fits into the time of so many passes, with a margin; at least 1.25."""
-    return max(1.25, math.pow(0.8 * max(passes, 0.0), 1.0 / growth))
+def _left(wanted: Request, spent: float, seconds: float) -> tuple[float, str]:
+    """Simple steps that the next pass may take, and which limit says so; time is turned into steps as seen so far."""
+    work = wanted.work_limit - spent
+    in_time = 0.8 * (wanted.time_limit - seconds) * spent / max(seconds, 1e-9)
+    return (in_time, "time limit") if in_time < work else (work, "work limit")
 
 
-def _stop(sweeper: Sweeper, now: Sweep, late: bool, resolution: int) -> str:
-    if now.exact or now.upper - now.lower <= 2 * now.floor:
-        return "rounding"
-    if late:
-        return "time limit"
+def _affordable(sweeper: Sweeper, wanted: int, resolution: int, left: tuple[float, str]) -> tuple[int, str]:
+    """The finest resolution up to ``wanted`` that memory and work allow, or why there is none finer than this one."""
     if resolution >= sweeper.largest:
-        return "finest grid"
-    return "memory" if _affordable(sweeper, sweeper.largest, resolution) <= resolution else ""
-
-
-def _affordable(sweeper: Sweeper, wanted: int, resolution: int) -> int:
-    """The largest resolution up to ``wanted`` that fits into memory (``resolution`` does)."""
-    while wanted > resolution and sweeper.bytes(wanted) > memory():
-        wanted = int(wanted * 0.9)
-    return wanted
+        return resolution, "finest grid"
+    least = min(math.ceil(LEAST * resolution), sweeper.largest)
+    room, (work, limit) = min(float(MEMORY), memory()), left
+    if sweeper.bytes(least) > room:
+        return resolution, "memory"
+    if sweeper.work(least) > work:
+        return resolution, limit
+    wanted = max(min(wanted, sweeper.largest), least)
+    while sweeper.bytes(wanted) > room or sweeper.work(wanted) > work:
+        wanted = max(int(wanted * 0.9), least)
+    return wanted, ""

@@ -76,6 +76,9 @@ class Geometry(Protocol):
     def exact(self, resolution: int) -> bool:
         """Whether the grids hold every belief that can be reached."""
 
+    steps: float
+    """Simple steps that one outcome takes at one point of the grid."""
+
     def points(self, resolution: int) -> int:
         """Most points that a grid has."""
 
@@ -100,6 +103,12 @@ class GridSweeper:
     def bytes(self, resolution: int) -> float:
         """Memory of a pass: the tables of the controller, two steps of values, one block of products."""
         return pass_bytes(self.model, self.geometry.points(resolution))
+
+    def work(self, resolution: int) -> float:
+        """Simple steps of a pass over the state-actions that are still in play."""
+        ahead = self.expect.steps * (1 + self.model.num_contexts)
+        backup = self.model.num_values * self.geometry.steps
+        return float(np.count_nonzero(self.keep)) * self.geometry.points(resolution) * (ahead + backup)
 
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
         """One backward pass."""

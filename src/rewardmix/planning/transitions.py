@@ -18,6 +18,8 @@ class Expectation:
         rows = model.transition_rows
         self.width = model.num_states
         """Most terms in one sum."""
+        self.steps = float(model.num_states)
+        """Terms of a sum, on average."""
         self._dense: Floats | None = None
         if model.is_sparse:
             parts = rows.indptr, rows.indices, rows.data
@@ -31,6 +33,7 @@ class Expectation:
         self._columns = parts[1].astype(np.int64)
         self._entries = np.array(parts[2])
         self.width = int(np.diff(self._pointers).max())
+        self.steps = self._entries.size / rows.shape[0]
 
     def __call__(self, rows: Ints, values: Floats) -> Floats:
         """(R, C): the expectation at state-actions ``rows`` (R,) of next-state ``values`` (S, C)."""

@@ -21,6 +21,7 @@ class Segment:
     first = 24
     largest = 1 << 15
     growth = 1
+    steps = 16.0
 
     def __init__(self, model: RewardMixingMDP) -> None:
         self.horizon = model.horizon

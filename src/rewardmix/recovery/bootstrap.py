@@ -42,14 +42,13 @@ def resampled(
     """
     count = as_count("resamples", resamples)
     rng = np.random.default_rng([seed, 2])
-    known = None if found.info.weights == "estimated" else found.model.weights
     early = (episodes.lengths < episodes.horizon).any()
     ended = early and found.model.num_states > episodes.num_states  # then each resample needs an early end as well
     for _ in range(count):
         drawn = _drawn(episodes, rng)
         while ended and (drawn.lengths == drawn.horizon).all():
             drawn = _drawn(episodes, rng)
-        yield refitted(drawn, found.model, weights=known, prior=prior)
+        yield refitted(drawn, found.model, weights=found.fixed_weights, prior=prior)
 
 
 def _drawn(episodes: Episodes, rng: np.random.Generator) -> Episodes:

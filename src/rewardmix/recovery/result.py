@@ -123,6 +123,11 @@ class Recovery:
     model: RewardMixingMDP
     info: Info
 
+    @property
+    def fixed_weights(self) -> Floats | None:
+        """(M,) the weights where they were known or assumed, so that no refit may move them; None if estimated."""
+        return None if self.info.weights == "estimated" else self.model.weights
+
     def __repr__(self) -> str:
         return f"Recovery({self.model!r}, method={self.info.method!r}, loglik={self.info.loglik:.6g})"
 

@@ -1,0 +1,138 @@
+"""Limits on the work of planning: kept, the same wherever it runs, and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rewardmix
+from planning.tiny_models import random_model
+from rewardmix._check import InputError
+from rewardmix.io import save
+from rewardmix.planning import plan, planner, refinement, usual_work
+from rewardmix.planning.planner import _sweeper
+from rewardmix.planning.refinement import Sweep, next_resolution, refine, request
+
+MODEL = random_model(np.random.default_rng(11), 6, 3, 8, corner=0.0)
+MANY = random_model(np.random.default_rng(3), 4, 2, 6, contexts=5, corner=0.0)
+
+
+class Counted:
+    """A sweeper whose passes take resolution ** 2 steps, and whose gap is 1 / resolution."""
+
+    first, largest, growth = 10, 100_000, 2
+
+    def __init__(self, room=1.0):
+        self.made, self.room = [], room
+
+    def bytes(self, resolution):
+        return self.room * resolution
+
+    def work(self, resolution):
+        return float(resolution**2)
+
+    def sweep(self, resolution, deadline):
+        self.made.append(resolution)
+        return Sweep(-1.0 / resolution, 0.0, resolution, False, 0.0, lambda: None)
+
+
+@pytest.mark.parametrize("limit", [1.0, 150.0, 3e3, 1e5, 7.7e6])
+def test_passes_stay_within_the_limit_and_use_most_of_it(limit):
+    """Only the first pass may be beyond it; and what is left is less than a pass that is a quarter finer."""
+    sweeper = Counted()
+    *_, info = refine(sweeper, request(1e-9, limit, None, None))
+    spent = sum(sweeper.work(made) for made in sweeper.made)
+    assert spent <= limit or sweeper.made == [10]
+    assert spent + sweeper.work(int(np.ceil(1.25 * sweeper.made[-1]))) > limit
+    assert info.reason == "work limit"
+    assert not info.converged
+
+
+def test_without_a_limit_the_finest_grid_is_the_end():
+    sweeper = Counted()
+    *_, info = refine(sweeper, request(1e-9, None, None, None))
+    assert sweeper.made[-1] == sweeper.largest
+    assert info.reason == "finest grid"
+
+
+def test_memory_has_a_limit_that_is_no_matter_of_the_machine(monkeypatch):
+    """On a machine with more memory no finer pass is made; with less, planning ends earlier and says so."""
+    made = []
+    for room in (1e12, 1e15, 1e9):
+        monkeypatch.setattr(refinement, "memory", lambda room=room: room)
+        sweeper = Counted(room=refinement.MEMORY / 5000)
+        *_, info = refine(sweeper, request(1e-9, None, None, None))
+        assert info.reason == "memory"
+        made.append(sweeper.made)
+    assert made[0] == made[1]
+    assert 4000 < made[0][-1] <= 5000
+    assert made[2][-1] < made[0][-1]
+
+
+@pytest.mark.parametrize(("model", "limit"), [(MODEL, 2e6), (MANY, 2e8)], ids=["two contexts", "five contexts"])
+def test_the_same_limit_gives_the_same_file_however_slow_the_clock(model, limit, tmp_path, monkeypatch):
+    save(tmp_path / "one", plan(model, gap=1e-9, work_limit=limit))
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(refinement.time, "perf_counter", lambda: 3600.0 * next(ticks))
+    found = plan(model, gap=1e-9, work_limit=limit)
+    save(tmp_path / "two", found)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert found.info.reason == "work limit"
+    assert len(found.info.rounds) > 1
+
+
+@pytest.mark.parametrize("contexts", [2, 3, 4, 6])
+def test_more_work_narrows_the_bracket(contexts):
+    model = random_model(np.random.default_rng(contexts), 4, 2, 6, contexts=contexts, corner=0.0)
+    little, much = (plan(model, gap=1e-12, work_limit=limit) for limit in (1e5, 2e8))
+    assert much.gap < little.gap
+    assert little.lower <= much.upper
+    assert much.lower <= little.upper
+
+
+@pytest.mark.parametrize("contexts", [2, 3, 4, 5])
+def test_the_work_of_a_pass_grows_with_its_size(contexts):
+    """As resolution ** growth, and with the horizon, the actions and the entries of T."""
+    small = random_model(np.random.default_rng(1), 4, 2, 6, contexts=contexts, corner=0.0)
+    long = random_model(np.random.default_rng(1), 4, 2, 12, contexts=contexts, corner=0.0)
+    sweeper, longer = _sweeper(small), _sweeper(long)
+    assert longer.work(200) == pytest.approx(2 * sweeper.work(200))
+    grown = sweeper.work(400) / sweeper.work(200)
+    assert 0.7 * 2**sweeper.growth < grown < 1.4 * 2**sweeper.growth
+
+
+def test_actions_that_were_dropped_cost_nothing():
+    sweeper = _sweeper(MODEL)
+    before = sweeper.work(64)
+    sweeper.sweep(64, float("inf"))
+    assert sweeper.work(64) == pytest.approx(before * sweeper.keep.mean())
+    assert sweeper.work(64) < before
+
+
+def test_the_usual_work_grows_with_large_models_only(monkeypatch):
+    assert usual_work(MODEL) == planner.PLANNING_WORK
+    monkeypatch.setattr(planner, "PLANNING_WORK", 1.0)
+    cells = MODEL.horizon * (6 * 3 * MODEL.num_values + 6 * 3 * 6)
+    assert usual_work(MODEL) == planner.WORK_PER_CELL * cells
+
+
+def test_nothing_inside_plans_by_the_clock():
+    """Seconds are for those who ask ``plan`` itself for them."""
+    source = Path(rewardmix.__file__).parent
+    asking = [path.relative_to(source) for path in source.rglob("*.py") if "time_limit" in path.read_text("utf-8")]
+    assert {path.as_posix() for path in asking if path.parts[0] != "planning"} == {"cli/plan.py"}
+
+
+@pytest.mark.parametrize("limit", [0, 0.0, -1, float("nan"), float("inf"), "little", True])
+def test_a_work_limit_is_refused_by_name(limit):
+    with pytest.raises(InputError, match=r"^work_limit: found"):
+        plan(MODEL, work_limit=limit)
+
+
+def test_the_next_resolution_follows_the_law_that_was_seen():
+    square = [(24, 1e-2), (96, 1e-2 / 16)]
+    assert next_resolution(square, 1e-2 / 64, 1) == pytest.approx(96 * 2 * 1.06, abs=1)
+    assert next_resolution(square, 1e-12, 1) == 96 * 12
+    assert next_resolution(square[:1], 1e-12, 1) == 96
