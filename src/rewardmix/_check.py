@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix._errors import InputError as InputError
 from rewardmix._errors import refuse as refuse
+from rewardmix._errors import shown as shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
+
+T = TypeVar("T")
+
+MOST = (1 << 62) - 1
+"""The largest count there is: twice as many still fit into a 64-bit number."""
 
 SUM_TOLERANCE = 1e-8
 """How far a row of probabilities may be from summing to one."""
@@ -37,7 +43,7 @@ def as_floats(argument: str, values: ArrayLike, shape: tuple[int | None, ...] | 
     """``values`` as a fresh read-only float64 array of the given shape (None: any length), all finite."""
     try:
         array: Floats = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         refuse(argument, f"{type(values).__name__} that is not an array of numbers", "an array of numbers")
     check_shape(argument, array, shape)
     bad = ~np.isfinite(array)
@@ -86,11 +92,26 @@ def check_unit_interval(argument: str, array: Floats) -> None:
 
 
 def as_count(argument: str, value: object, least: int = 1) -> int:
-    """``value`` as a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        refuse(argument, f"{value!r} ({type(value).__name__})", f"a whole number of at least {least}")
-    if value < least:
+    """``value`` as a whole number of at least ``least``, and at most ``MOST``."""
+    number = _whole(argument, value, f"a whole number of at least {least}")
+    if number < least:
         refuse(argument, value, f"a whole number of at least {least}")
+    if number > MOST:
+        refuse(argument, value, f"a whole number of at most {MOST:.2g}")
+    return number
+
+
+def as_seed(argument: str, value: object) -> int:
+    """``value`` as a seed: a whole number of at least 0, of any size."""
+    number = _whole(argument, value, "a whole number of at least 0")
+    if number < 0:
+        refuse(argument, value, "a whole number of at least 0")
+    return number
+
+
+def _whole(argument: str, value: object, wanted: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", wanted)
     return int(value)
 
 
@@ -99,20 +120,40 @@ def as_number(argument: str, value: object, *, above: float = -math.inf, below: 
     wanted = "a finite number" + (f" above {above:g}" if above > -math.inf else "")
     wanted += (" and" if above > -math.inf else "") + f" below {below:g}" if below < math.inf else ""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        refuse(argument, f"{value!r} ({type(value).__name__})", wanted)
-    if not (math.isfinite(value) and above < value < below):
+        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", wanted)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if not (math.isfinite(number) and above < number < below):
         refuse(argument, value, wanted)
-    return float(value)
+    return number
+
+
+def as_instance(argument: str, value: object, kind: type[T]) -> T:
+    """``value``, refused unless it is a ``kind``."""
+    if not isinstance(value, kind):
+        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", f"a {kind.__name__}")
+    return value
+
+
+def check_callback(argument: str, value: object) -> None:
+    """Refuse what is neither a function nor None."""
+    if value is not None and not callable(value):
+        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", "a function, or None")
 
 
 def as_indices(
     argument: str, values: ArrayLike, count: int, shape: tuple[int | None, ...] | None = None, *, absent: bool = False
 ) -> Ints:
     """``values`` as integers in 0..count-1 (``absent``: -1 is allowed too)."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        refuse(argument, f"{type(values).__name__} that is not an array", f"whole numbers from 0 to {count - 1}")
     check_shape(argument, array, shape)
     if array.dtype.kind not in "iu":
-        whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.floor(array))))
+        whole = array.dtype.kind == "f" and bool(np.all((np.abs(array) <= MOST) & (array == np.floor(array))))
         if not whole:
             refuse(argument, f"dtype {array.dtype}", f"whole numbers from 0 to {count - 1}")
         array = array.astype(np.int64)

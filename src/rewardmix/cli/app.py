@@ -1,9 +1,15 @@
-"""The commands, and how they end: 0 well, 1 failed, 2 wrong input, 130 interrupted, as Unix tools do."""
+"""The commands, and how they end: 0 well, 1 failed, 2 wrong input, 70 a defect, 130 interrupted, as Unix tools do.
+
+Whatever happens ends in one line. REWARDMIX_DEBUG=1 shows the trace before it.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
 
 import typer
 
@@ -47,22 +53,43 @@ def _options(
     """Learn to act when every episode secretly has one of several reward functions."""
 
 
-def main() -> None:
-    """Run the command line."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line, and exit with what became of it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: waiting threads cost more than they help here
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names that this terminal cannot show are no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="rewardmix")
-    except (InputError, ImportError) as error:
-        _end(f"rewardmix: {error}", 2)
-    except MemoryError as error:
-        _end(f"rewardmix: out of memory: {error}", 1)
-    except KeyboardInterrupt:
-        _end("rewardmix: interrupted", 130)
+        app(arguments, prog_name="rewardmix")
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to be said
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except (Exception, KeyboardInterrupt) as error:
+        _end(error)
+    sys.exit(0)
 
 
-def _end(message: str, code: int) -> None:
-    typer.echo(message, err=True)
+def _end(error: BaseException) -> NoReturn:
+    """Say in one line what went wrong, and exit."""
+    if os.environ.get("REWARDMIX_DEBUG", "0") not in ("", "0"):
+        traceback.print_exc()
+    message, code = told(error)
+    typer.echo(f"rewardmix: {' '.join(message.split())}", err=True)
     sys.exit(code)
+
+
+def told(error: BaseException) -> tuple[str, int]:
+    """(what to say, exit code)."""
+    if isinstance(error, InputError | ImportError):
+        return str(error), 2
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", 130
+    if isinstance(error, MemoryError):
+        return f"out of memory{': ' if str(error) else ''}{error}", 1
+    if isinstance(error, OSError):
+        paths = [repr(os.fsdecode(path)) for path in (error.filename, error.filename2) if isinstance(path, str | bytes)]
+        return f"{error.strerror or error}{': ' if paths else ''}{' -> '.join(paths)}", 1
+    return (
+        f"a defect, please report it to the project's issue tracker: {type(error).__name__}: {error} "
+        f"(version {__version__}; tell the command, and what it prints with REWARDMIX_DEBUG=1)"
+    ), 70

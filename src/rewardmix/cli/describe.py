@@ -31,10 +31,13 @@ def describe(
     """Show a problem and what simple policies earn in it: exactly, and by simulation."""
     import numpy as np
 
+    from rewardmix._check import as_count, as_seed
     from rewardmix.evaluation import evaluate, interval
     from rewardmix.policy import markov, uniform
     from rewardmix.simulation import simulate
 
+    as_count("--episodes", episodes, least=2)
+    as_seed("--seed", seed)
     world = inputs.model_of(model)
     typer.echo(repr(world))
     greedy = np.argmax(world.mean, axis=1)

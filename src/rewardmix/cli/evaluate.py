@@ -22,9 +22,13 @@ def evaluate(
 ) -> None:
     """Value of a policy: exact in a model, an interval from played episodes elsewhere."""
     from rewardmix import evaluation
+    from rewardmix._check import as_count, as_number, as_seed
     from rewardmix.io import load
     from rewardmix.planning import Plan
 
+    as_count("--episodes", episodes, least=2)
+    as_number("--failure", failure, above=0.0, below=1.0)
+    as_seed("--seed", seed)
     noun = load(policy)
     chosen = noun.policy if isinstance(noun, Plan) else noun
     if not hasattr(chosen, "observe"):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rewardmix._errors import refuse
-from rewardmix.cli import inputs, tables
+from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar
 
 SETTINGS = ("practical", "theory", "paper")
@@ -32,8 +32,13 @@ def explore(
 ) -> None:
     """Explore a problem so that every reachable pair of state-actions is seen. Ctrl-C keeps what was gathered."""
     from rewardmix import exploration
+    from rewardmix._check import as_seed
     from rewardmix.io import save
 
+    as_seed("--seed", seed)
+    outputs.check_file("--out", out)
+    outputs.check_file("--episodes-out", episodes_out)
+    outputs.check_folder("--checkpoint", checkpoint)
     for name, value, known in (
         ("--confidence", confidence, SETTINGS),
         ("--counts", counts, COUNTS),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewardmix._errors import refuse
-from rewardmix.cli import inputs
+from rewardmix.cli import inputs, outputs
 
 if TYPE_CHECKING:
     from rewardmix.model import RewardMixingMDP
@@ -40,6 +40,8 @@ def export(
     player: Annotated[Path | None, typer.Option(help="json: also write the JavaScript module that plays it.")] = None,
 ) -> None:
     """Write a model for a general POMDP solver, or a policy as plain data for any front end."""
+    outputs.check_file("--out", out)
+    outputs.check_file("--player", player)
     if form is Form.JSON:
         _export_policy(source, model, out, player)
     else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewardmix._errors import refuse
-from rewardmix.cli import inputs, tables
+from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar, live_line
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ def fit(
     """Learn from sessions that already happened."""
     settings = {name: value for name, value in locals().items() if name != "out"}
     from rewardmix import logs
+    from rewardmix._check import as_count, as_seed
 
-    if out.exists() and not out.is_dir():
-        refuse("--out", f"a file {str(out)!r}", "a folder")
+    as_seed("--seed", seed)
+    as_count("--processes", processes)
+    outputs.check_folder("--out", out)
     source: Any = log[0] if len(log) == 1 else log
     number, shares, values, names = (
         _contexts(contexts),
@@ -85,9 +87,7 @@ def _crew(stack: ExitStack, scheduler: str | None, processes: int) -> Any:
 def _contexts(text: str) -> int | str:
     if text == "auto":
         return text
-    if not text.isdecimal():
-        refuse("--contexts", repr(text), "a whole number of at least 2, or auto")
-    return int(text)
+    return inputs.count_of("--contexts", text, "a whole number of at least 2, or auto")
 
 
 def _columns(text: str) -> dict[str, str | None]:

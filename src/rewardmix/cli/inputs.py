@@ -40,13 +40,11 @@ def world_of(text: str, modules: str | None = None) -> Any:
 
     ``modules``: names of modules, separated by commas, to import first because they register environments.
     """
-    import importlib
-
     from rewardmix import problems
 
     for module in (modules or "").split(","):
         if module:
-            importlib.import_module(module)
+            _import(module)
     name, _, options = text.partition(":")
     if name == "coupons":
         return problems.coupons(**options_of(options))
@@ -55,6 +53,25 @@ def world_of(text: str, modules: str | None = None) -> Any:
     from rewardmix.environments.registration import made
 
     return made(text, problems.names())
+
+
+def _import(module: str) -> None:
+    """Import a module of somebody else: whatever it does wrong is a wrong input here."""
+    import importlib
+
+    if not all(part.isidentifier() for part in module.split(".")):
+        refuse("--import", repr(module), "names of modules, as in package.module, separated by commas")
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        refuse("--import", f"{module!r} that fails ({type(error).__name__}: {error})", "modules that can be imported")
+
+
+def count_of(option: str, text: str, expected: str) -> int:
+    """A whole number that stands where a word may stand too."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        refuse(option, repr(text), expected)
+    return int(text)
 
 
 def weights_of(text: str | None) -> Any:
@@ -88,7 +105,7 @@ def toml_of(option: str, path: Path) -> dict[str, Any]:
         refuse(option, f"no file {str(path)!r}", "a TOML file")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         refuse(option, f"{str(path)!r} unreadable ({error})", "a TOML file")
 
 
@@ -107,7 +124,7 @@ def options_of(text: str) -> dict[str, Any]:
             refuse("options", repr(part), "key=value, separated by commas")
         try:
             options[key] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             options[key] = value
     return options
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewardmix._errors import refuse
-from rewardmix.cli import inputs, tables
+from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar, live_line
 from rewardmix.cli.settings import Settings
 
@@ -45,13 +45,14 @@ def learn(
 ) -> None:
     """Learn to act in a world of which only the states, actions and horizon are known."""
     typed = {name: value for name, value in locals().items() if name not in ("config", "out", "resume")}
+    outputs.check_folder("--out", out)
     settings = Settings.of(typed, config)
     place = inputs.world_of(settings.world, settings.modules)
     checkpoint = _checkpoint(out, resume)
     began = time.monotonic()
     learned = _run(settings, place, checkpoint)
     _write(learned, settings, place, out)
-    shutil.rmtree(checkpoint)
+    shutil.rmtree(checkpoint, ignore_errors=True)
     _show(learned, time.monotonic() - began)
     typer.echo(f"report: {out / 'report.html'}")
     if learned.certificate.stopped == "interrupted":
@@ -111,7 +112,6 @@ def _checkpoint(out: Path, resume: bool) -> Path:
         refuse("--out", f"a run in {str(out)!r} that was stopped", "--resume to go on with it, or another folder")
     if resume and not folder.exists():
         refuse("--resume", f"no stopped run in {str(out)!r}", f"one: {str(folder)!r} is not there")
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rewardmix.cli import inputs, tables
+from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import live_line
 
 
@@ -22,6 +22,7 @@ def plan(
     from rewardmix.planning import compare_plan
     from rewardmix.planning import plan as find
 
+    outputs.check_file("--out", out)
     world = inputs.model_of(model)
     typer.echo(repr(world))
     with live_line() as show:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewardmix._errors import refuse
-from rewardmix.cli import tables
+from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import live_line
 
 if TYPE_CHECKING:
@@ -34,8 +34,12 @@ def recover(
 ) -> None:
     """Recover the rewards of each hidden context from what was seen."""
     from rewardmix import recovery
+    from rewardmix._check import as_count, as_seed
     from rewardmix.io import load
 
+    as_seed("--seed", seed)
+    as_count("--rows", rows, least=0)
+    outputs.check_file("--out", out)
     if method not in METHODS:
         refuse("--method", repr(method), f"one of {', '.join(METHODS)}")
     seen = load(data)
@@ -46,7 +50,7 @@ def recover(
         found = recovery.recover(
             seen,
             num_contexts=number,
-            weights=_weights(weights),
+            weights=inputs.weights_of(weights),
             prior=prior,
             method=getattr(recovery, method),
             seed=seed,
@@ -78,18 +82,7 @@ def _contexts(text: str, seen: Any, seed: int) -> int:
         if choice.num_contexts == 1:
             typer.echo("one context describes the episodes best; what follows splits it in two all the same")
         return max(choice.num_contexts, 2)
-    if not text.isdigit():
-        refuse("--contexts", repr(text), "a number, or auto")
-    return int(text)
-
-
-def _weights(text: str | None) -> Any:
-    if text is None or text == "uniform":
-        return text
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        refuse("--weights", repr(text), "uniform, or numbers separated by commas")
+    return inputs.count_of("--contexts", text, "a number, or auto")
 
 
 def _table(found: Recovery, most: int) -> None:

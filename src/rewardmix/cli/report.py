@@ -13,6 +13,8 @@ def report(
     out: Annotated[Path | None, typer.Option(help="File to write; DIR/report.html if none.")] = None,
 ) -> None:
     """Make the page of a run again, from its result.json alone."""
+    from rewardmix.cli import outputs
     from rewardmix.report import read_result, write_report
 
+    outputs.check_file("--out", out)
     typer.echo(write_report(folder, read_result(folder), out))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewardmix._errors import refuse
-from rewardmix.cli import inputs
+from rewardmix.cli import inputs, outputs
 from rewardmix.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -28,13 +28,12 @@ def simulate(
 ) -> None:
     """Play a policy in a problem and write the episodes as a log."""
     from rewardmix import logs
-    from rewardmix._check import as_count
+    from rewardmix._check import as_count, as_seed
 
-    model = inputs.model_of(problem)
     as_count("--episodes", episodes)
-    as_count("--seed", seed, least=0)
-    if not out.parent.is_dir():
-        refuse("--out", f"no folder {str(out.parent)!r}", "a file in a folder that is there")
+    as_seed("--seed", seed)
+    outputs.check_file("--out", out)
+    model = inputs.model_of(problem)
     with bar("simulating", episodes) as show:
         blocks = _blocks(_policy(policy, model), model, episodes, seed, show)
         logs.write(out, blocks, state_names=model.state_names, action_names=model.action_names)

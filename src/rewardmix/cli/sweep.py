@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rewardmix._errors import refuse
-from rewardmix.cli import inputs, tables
+from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar
 
 FIELDS = {"problems": list, "methods": list, "episodes": list, "seeds": int}
@@ -23,17 +23,20 @@ def sweep(
     processes: Annotated[int, typer.Option(help="Processes of this machine, without a scheduler.")] = 1,
 ) -> None:
     """Run a study; one that was stopped goes on where it was."""
+    from rewardmix._check import as_count
     from rewardmix.logs import Cluster, Here, Processes
     from rewardmix.logs.cluster import connected
     from rewardmix.logs.sweeping import METHODS
     from rewardmix.logs.sweeping import sweep as run
 
+    as_count("--processes", processes)
     asked = _study(study)
     for name in asked["methods"]:
         if name not in METHODS:
             refuse(f"{study}: methods", repr(name), f"one of {', '.join(METHODS)}")
-    problems = {name: inputs.model_of(name) for name in asked["problems"]}
     target = out or study.with_suffix(".parquet")
+    outputs.check_file("--out", target)
+    problems = {name: inputs.model_of(name) for name in asked["problems"]}
     with ExitStack() as stack:
         crew: Any = Here()
         if scheduler is not None:
@@ -57,6 +60,8 @@ def sweep(
 
 
 def _study(path: Path) -> dict[str, Any]:
+    from rewardmix._check import as_count
+
     content = inputs.toml_of("STUDY", path)
     for name, kind in FIELDS.items():
         if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
@@ -64,6 +69,13 @@ def _study(path: Path) -> dict[str, Any]:
     for name in content:
         if name not in FIELDS:
             refuse(f"{path}", repr(name), f"one of {', '.join(FIELDS)}")
+    for name, kind in {"problems": str, "methods": str, "episodes": int}.items():
+        for i, entry in enumerate(content[name]):
+            if not isinstance(entry, kind) or isinstance(entry, bool):
+                refuse(f"{path}: {name}[{i}]", repr(entry), "a text" if kind is str else "a whole number")
+    for i, budget in enumerate(content["episodes"]):
+        as_count(f"{path}: episodes[{i}]", budget)
+    as_count(f"{path}: seeds", content["seeds"])
     return content
 
 

@@ -25,12 +25,15 @@ def write_result(folder: Path, summary: Mapping[str, Any]) -> Path:
 
 def read_result(folder: Path) -> dict[str, Any]:
     """The summary in ``result.json`` of a folder."""
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else "no folder"
+        raise InputError(f"DIR: found {what} {str(folder)!r}, expected a folder of rewardmix learn")
     path = folder / RESULT
     try:
         summary = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise InputError(f"DIR: found no {RESULT} in {str(folder)!r}, expected a folder of rewardmix learn") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"DIR: found {str(path)!r} unreadable ({error}), expected JSON of rewardmix learn") from error
     if not isinstance(summary, dict):
         raise InputError(f"DIR: found a {type(summary).__name__} in {str(path)!r}, expected an object")

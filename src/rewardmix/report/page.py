@@ -15,10 +15,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from rewardmix._check import refuse
 from rewardmix.report import belief_figures, figures, words
 from rewardmix.report.playable import as_json
-from rewardmix.report.summary import SCHEMA
+from rewardmix.report.schema import check_summary
 
 SETTINGS = {
     "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a "
@@ -30,8 +29,7 @@ SETTINGS = {
 
 def page(summary: Mapping[str, Any]) -> str:
     """The HTML text of a summary (see ``summarise``)."""
-    if summary.get("schema") != SCHEMA:
-        refuse("summary", f"schema {summary.get('schema')!r}", f"{SCHEMA!r}, as written by rewardmix learn")
+    check_summary(summary)
     script, style = _part("player.js") + "\n" + _part("session.js"), _part("page.css")
     values = summary["world"]["reward_values"]
     text: str = _template().render(
@@ -56,7 +54,7 @@ def page(summary: Mapping[str, Any]) -> str:
         share=words.share,
         count=words.count,
     )
-    return text
+    return text.encode("utf-8", "backslashreplace").decode()  # half a character cannot stand in a file
 
 
 @cache

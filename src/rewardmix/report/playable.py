@@ -136,7 +136,8 @@ def player_source() -> str:
 
 def as_json(data: Any) -> str:
     """JSON text that any reader takes: numpy values as numbers, NaN and infinities as null."""
-    return json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace").decode()  # half a character, as JSON writes it
 
 
 def plain(data: Any) -> Any:

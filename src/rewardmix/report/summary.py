@@ -20,8 +20,8 @@ from rewardmix.recovery.labels import alignment
 from rewardmix.report.beliefs import belief_view
 from rewardmix.report.coverage import pair_coverage
 from rewardmix.report.playable import as_json, context_names, plain, playable
+from rewardmix.report.schema import SCHEMA
 
-SCHEMA = "rewardmix-result/1"
 MOST_POINTS = 240
 """Points of the uncertainty curve that are kept."""
 MOST_REWARDS = 30

@@ -1,0 +1,280 @@
+"""What a summary has to look like before a page is made of it: ``result.json`` is a file that anybody can edit.
+
+Each check takes the name of a place and what stands there, and refuses the first thing that is not as written by
+``summarise``. Fields that are not named here are left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rewardmix._check import refuse, shown
+
+Check = Callable[[str, Any], None]
+
+SCHEMA = "rewardmix-result/1"
+
+DEEPEST = 20
+"""Levels of lists and objects in one another; a summary has fewer."""
+
+LARGEST = 1e100
+"""Numbers beyond it are nobody's result, and cannot be drawn."""
+
+
+def check_summary(summary: Any) -> None:
+    """Refuse a summary of which no page can be made, naming the first field that is missing or of the wrong kind."""
+    if not isinstance(summary, Mapping):
+        refuse("summary", _found(summary), "an object")
+    if summary.get("schema") != SCHEMA:
+        refuse("summary", f"schema {summary.get('schema')!r}", f"{SCHEMA!r}, as written by rewardmix learn")
+    check_depth(summary)
+    _fields(world=_fields(**WORLD))("summary", summary)
+    world = summary["world"]
+    for name, size in (("state_names", "states"), ("action_names", "actions"), ("context_names", "contexts")):
+        _list(_text, world[size], world[size])(f"summary.world.{name}", world[name])
+    _list(_number, world["contexts"], world["contexts"])("summary.world.weights", world["weights"])
+    _fields(**_parts(world))("summary", summary)
+    _check_curve(summary["beliefs"])
+    if summary["answer"]["gain"] is not None:
+        _number("summary.answer.fixed", summary["answer"]["fixed"])
+    for i, row in enumerate(summary["rewards"]["rows"]):
+        if (row["lower"] is None) != (row["upper"] is None):
+            refuse(f"summary.rewards.rows[{i}]", "one of lower and upper", "both or none")
+    coverage = summary["coverage"]
+    if coverage is not None and -(-world["states"] * world["actions"] // coverage["block"]) < len(coverage["cells"]):
+        refuse("summary.coverage.cells", f"{len(coverage['cells'])} rows", "no more than there are state-actions")
+
+
+def check_depth(data: Any) -> None:
+    """Refuse lists and objects that are nested deeper than any summary is."""
+    level, depth = [data], 0
+    while level:
+        if depth > DEEPEST:
+            refuse("summary", f"more than {DEEPEST} levels of lists and objects", "fewer, as written by rewardmix")
+        inner = [part for part in level if isinstance(part, Mapping | list | tuple)]
+        level = [value for part in inner for value in (part.values() if isinstance(part, Mapping) else part)]
+        depth += 1
+
+
+def _found(value: Any) -> str:
+    return f"{shown(repr(value))} ({type(value).__name__})"
+
+
+def _text(where: str, value: Any) -> None:
+    if not isinstance(value, str):
+        refuse(where, _found(value), "a text")
+
+
+def _number(where: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        refuse(where, _found(value), "a finite number")
+
+
+def _count(where: str, value: Any, least: int = 0, most: float = math.inf) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= min(most, LARGEST):
+        refuse(
+            where,
+            _found(value),
+            f"a whole number of at least {least}" + (f" and at most {most}" if most < math.inf else ""),
+        )
+
+
+def _anything(where: str, value: Any) -> None:
+    """Everything will do; but it has to be there."""
+
+
+def _maybe(check: Check) -> Check:
+    return lambda where, value: None if value is None else check(where, value)
+
+
+def _within(least: int, most: float = math.inf) -> Check:
+    return lambda where, value: _count(where, value, least, most)
+
+
+def _one_of(*known: str) -> Check:
+    def check(where: str, value: Any) -> None:
+        if value not in known:
+            refuse(where, _found(value), f"one of {', '.join(known)}")
+
+    return check
+
+
+def _list(entry: Check, least: int = 0, most: float = math.inf) -> Check:
+    def check(where: str, value: Any) -> None:
+        if not isinstance(value, list | tuple):
+            refuse(where, _found(value), "a list")
+        if not least <= len(value) <= most:
+            wanted = f"{least}" if least == most else f"at least {least}"
+            refuse(where, f"{len(value)} entries", wanted)
+        for i, part in enumerate(value):
+            entry(f"{where}[{i}]", part)
+
+    return check
+
+
+def _tuple(*entries: Check) -> Check:
+    def check(where: str, value: Any) -> None:
+        _list(_anything, len(entries), len(entries))(where, value)
+        for i, (entry, part) in enumerate(zip(entries, value, strict=True)):
+            entry(f"{where}[{i}]", part)
+
+    return check
+
+
+def _fields(**fields: Check) -> Check:
+    """An object with these fields; one whose name ends in an underscore may be missing."""
+
+    def check(where: str, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            refuse(where, _found(value), "an object")
+        for name, inner in fields.items():
+            key = name.rstrip("_")
+            if key in value:
+                inner(f"{where}.{key}", value[key])
+            elif key == name:
+                refuse(f"{where}.{key}", "nothing", "this field, as written by rewardmix learn")
+
+    return check
+
+
+WORLD: dict[str, Check] = {
+    "states": _within(1),
+    "actions": _within(1),
+    "horizon": _within(1),
+    "contexts": _within(1),
+    "state_names": _anything,
+    "action_names": _anything,
+    "context_names": _anything,
+    "reward_values": _list(_number, 1),
+    "weights": _anything,
+    "episodes": _maybe(_within(0)),
+    "refined_": _maybe(_within(0)),
+}
+
+ANSWER: dict[str, Check] = {
+    "value": _number,
+    "lower": _maybe(_number),
+    "upper": _maybe(_number),
+    "measured": _one_of("exact", "played", "planned"),
+    "episodes_": _maybe(_number),
+    "regret": _maybe(_number),
+    "regret_upper_": _maybe(_number),
+    "regret_measured": _maybe(_text),
+    "share_": _maybe(_number),
+    "fixed": _maybe(_number),
+    "gain": _maybe(_number),
+    "gain_measured_": _maybe(_text),
+}
+
+COMPARED: dict[str, Check] = {
+    "name": _text,
+    "role_": _maybe(_text),
+    "value": _maybe(_number),
+    "lower_": _maybe(_number),
+    "upper_": _maybe(_number),
+}
+
+COVERED: dict[str, Check] = {name: _maybe(_number) for name in ("seen_", "never_", "impossible_")}
+
+SECTION: dict[str, Check] = {
+    "title": _text,
+    "paragraphs_": _maybe(_list(_text)),
+    "columns_": _maybe(_list(_text)),
+    "rows_": _maybe(_list(_list(_anything))),
+}
+
+
+def _scalar(where: str, value: Any) -> None:
+    if value is not None and not isinstance(value, bool | str):
+        _number(where, value)
+
+
+def _agreement(where: str, value: Any) -> None:
+    _fields()(where, value)
+    for name, verdict in value.items():
+        _scalar(f"{where}.{name}", verdict)
+
+
+CERTIFICATE: dict[str, Check] = {
+    "setting_": _maybe(_text),
+    "proved_": _maybe(_list(_anything)),
+    "not_proved_": _maybe(_list(_anything)),
+    "uncertainty_": _maybe(_number),
+    "coverage_": _maybe(_fields(**COVERED)),
+    "kappa_": _maybe(_number),
+    "agreement_": _maybe(_agreement),
+    "bootstrap_regret_": _maybe(_fields(mean_=_maybe(_number), upper_=_maybe(_number))),
+    "validation_": _maybe(_fields(**{name: _maybe(_number) for name in ("value_", "lower_", "upper_", "episodes_")})),
+}
+
+
+def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
+    """The fields of a summary about a world of this size."""
+    contexts = world["contexts"]
+    state, action = _within(0, world["states"] - 1), _within(0, world["actions"] - 1)
+    for_contexts = _list(_number, contexts, contexts)
+    limits = _maybe(_list(_maybe(_number), contexts, contexts))
+    reward = _fields(
+        state=state, action=action, values=for_contexts, samples=_maybe(_number),
+        lower=limits, upper=limits, truth=_maybe(for_contexts),
+    )  # fmt: skip
+    return {
+        "title": _text,
+        "rewardmix": _text,
+        "command": _text,
+        "seed": _scalar,
+        "planned": _tuple(_number, _number),
+        "answer": _fields(**ANSWER),
+        "comparison": _fields(measured_=_maybe(_text), rows_=_list(_fields(**COMPARED))),
+        "uncertainty": _list(_tuple(_number, _maybe(_number))),
+        "coverage": _maybe(_fields(**COVERAGE)),
+        "rewards": _fields(
+            kind=_one_of("probability", "expected"), larger=_number, range=_tuple(_number, _number),
+            rows=_list(reward), left_out=_within(0),
+        ),
+        "beliefs": _beliefs(state, action, _within(0, contexts - 1)),
+        "unanswered": _list(_text),
+        "certificate": _fields(**CERTIFICATE),
+        "sections": _list(_fields(**SECTION)),
+        "session": _maybe(_fields()),
+        "session_note": _text,
+    }  # fmt: skip
+
+
+COVERAGE: dict[str, Check] = {
+    "seen": _within(0),
+    "never": _within(0),
+    "impossible": _within(0),
+    "block": _within(1),
+    "cells": _list(_list(_within(-1), 1), 1),
+}
+
+
+def _beliefs(state: Check, action: Check, context: Check) -> Check:
+    """What is shown over beliefs: curve and maps between two contexts, rays towards each of more."""
+    runs = _list(_tuple(_number, _number, action))
+    curve = _fields(belief=_list(_number), value=_list(_number), runs=runs)
+    row = _fields(step=_within(0), runs=runs)
+    two = _fields(state=state, step=_within(0), curve=curve, maps=_list(_fields(state=state, rows=_list(row, 1))))
+    last = _list(_tuple(_number, _number, action), 1)
+    ray = _fields(context=context, value=_list(_number, 1), runs=last)
+    rays = _fields(state=state, step=_within(0), belief=_list(_number), rays=_list(ray, 1))
+
+    def check(where: str, value: Any) -> None:
+        _fields(kind=_one_of("two", "rays"))(where, value)
+        (two if value["kind"] == "two" else rays)(where, value)
+
+    return check
+
+
+def _check_curve(beliefs: Mapping[str, Any]) -> None:
+    """Refuse values that are not as many as the beliefs they belong to."""
+    if beliefs["kind"] == "two":
+        curves = {"curve.value": (beliefs["curve"]["belief"], beliefs["curve"]["value"])}
+    else:
+        curves = {f"rays[{i}].value": (beliefs["belief"], ray["value"]) for i, ray in enumerate(beliefs["rays"])}
+    for name, (axis, values) in curves.items():
+        if len(axis) != len(values):
+            refuse(f"summary.beliefs.{name}", f"{len(values)} values", f"{len(axis)}, as many as beliefs")

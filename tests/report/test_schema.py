@@ -1,0 +1,111 @@
+"""A summary that somebody edited: a page is made of it, or the field is named."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+
+import pytest
+
+from report.example import mixed, summary_of
+from rewardmix import InputError, problems
+from rewardmix.report import page, read_result
+
+WORLDS = {"two": problems.make("probe", horizon=4), "rays": mixed(3, (0.0, 1.0), 2)}
+BAD = [None, True, "", "x", "\ud800", -1, 0, 1.5, 10**400, 1e308, float("nan"), [], [[]], {}, {"a": 1}, [1, 2, 3]]
+GONE = object()
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def summary(request):
+    found = json.loads(json.dumps(summary_of(WORLDS[request.param])))
+    assert found["beliefs"]["kind"] == request.param
+    found["session"] = {}  # large, and read by the page alone
+    return found
+
+
+def places(data, before=()):
+    """The path of every field, and of the first and last entry of every list."""
+    inner = list(data.items()) if isinstance(data, dict) else []
+    if isinstance(data, list) and data:
+        inner = [(0, data[0]), (len(data) - 1, data[-1])]
+    for key, value in inner:
+        yield (*before, key)
+        yield from places(value, (*before, key))
+
+
+def edited(summary, path, value):
+    """A copy with one place changed (or gone)."""
+    changed = copy.deepcopy(summary)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    if value is GONE:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return changed
+
+
+NEEDED = ("title", "rewardmix", "command", "seed", "world", "planned", "answer", "comparison", "uncertainty")
+NEEDED += ("coverage", "rewards", "beliefs", "unanswered", "certificate", "sections", "session", "session_note")
+
+
+@pytest.mark.parametrize("field", NEEDED)
+def test_a_missing_field_is_named(summary, field):
+    with pytest.raises(InputError, match=rf"^summary\.{field}: found nothing, expected this field"):
+        page(edited(summary, (field,), GONE))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("world", "states"), "x", r"summary\.world\.states: found 'x' \(str\), expected a whole number of at least 1"),
+        (("world", "state_names"), [], r"summary\.world\.state_names: found 0 entries, expected"),
+        (("planned",), [1.0], r"summary\.planned: found 1 entries, expected 2"),
+        (("rewards", "rows", 0, "state"), 99, r"summary\.rewards\.rows\[0\]\.state: found 99 \(int\), expected"),
+        (("rewards", "rows", 0, "upper"), None, r"summary\.rewards\.rows\[0\]: found one of lower and upper"),
+        (("answer", "value"), 10**400, r"summary\.answer\.value: found 1000.*expected a finite number"),
+        (("answer", "measured"), "so", r"summary\.answer\.measured: found 'so' \(str\), expected one of exact, pl"),
+        (("beliefs", "kind"), 3, r"summary\.beliefs\.kind: found 3 \(int\), expected one of two, rays"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_named(summary, path, value, message):
+    with pytest.raises(InputError, match=f"^{message}"):
+        page(edited(summary, path, value))
+
+
+def test_any_edit_ends_in_a_page_or_a_refusal(summary):
+    rng = random.Random(0)
+    everywhere = [path for path in places(summary) if path[0] not in ("record", "session")]
+    pages = 0
+    for _ in range(400):
+        try:
+            pages += bool(page(edited(summary, rng.choice(everywhere), rng.choice([*BAD, GONE]))).encode())
+        except InputError:
+            continue
+    assert 20 < pages < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "unreadable"),
+        ('{"a":' * 300 + "1" + "}" * 300, "more than 20 levels of lists and objects"),
+        ("1" * 5000, "unreadable"),
+        ("\udcff", "unreadable"),
+    ],
+)
+def test_a_file_that_is_no_summary_is_refused(tmp_path, text, message):
+    (tmp_path / "result.json").write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(InputError, match=message):
+        page({"schema": "rewardmix-result/1", **read_result(tmp_path)})
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="^DIR: found a file '.*file', expected a folder of rewardmix learn"):
+        read_result(tmp_path / "file")
+    with pytest.raises(InputError, match="^DIR: found no folder '.*none', expected a folder of rewardmix learn"):
+        read_result(tmp_path / "none")
