@@ -81,7 +81,7 @@ def weights_of(text: str | None) -> Any:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        refuse("--weights", repr(text), "numbers separated by commas, or uniform")
+        refuse("--weights", repr(text), "uniform, or numbers separated by commas")
 
 
 def confidence_of(text: str) -> Any:
