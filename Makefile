@@ -14,6 +14,10 @@ demo: $(VENV)/core
 test: $(VENV)/dev browser
 	$(BIN)/python -m pytest -n 2 tests
 
+# Do the tests notice small errors? tests/mutations.toml, each in a copy of the source; about a quarter of an hour.
+mutants: $(VENV)/dev
+	$(BIN)/python tests/mutants.py
+
 # The tests of the report page drive Debian's chromium. Root can install it; where it is missing those tests are skipped, but
 # not where CI is set: there they fail.
 browser:

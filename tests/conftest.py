@@ -1,6 +1,6 @@
 """Settings for all tests."""
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "rewardmix",
@@ -9,5 +9,8 @@ settings.register_profile(
     max_examples=60,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile(  # for tests/mutants.py: whether a test fails, not the smallest example of it
+    "unshrunk", settings.get_profile("rewardmix"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile("rewardmix")

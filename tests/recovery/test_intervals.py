@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from recovery.oracles_recovery import every_outcome, random_mixture
 from rewardmix.recovery.intervals import interval, standard_errors
@@ -65,3 +66,11 @@ def test_many_parameters_use_the_information_of_each_state_action(monkeypatch):
     own, _ = standard_errors(*arguments, free_weights=False)
     assert (own <= joint * (1 + 1e-9)).all()  # knowing the other state-actions exactly can only help
     assert (own > 0.3 * joint).all()
+
+
+def test_limits_are_those_of_the_normal_law():
+    laws, errors = np.array([0.5, 0.4, 0.01, 0.99]), np.array([0.1, 0.0, 0.1, 0.1])
+    half = stats.norm.ppf(0.975) * errors
+    lower, upper = interval(laws, errors)
+    np.testing.assert_allclose(lower, np.maximum(laws - half, 0.0), rtol=1e-12)
+    np.testing.assert_allclose(upper, np.minimum(laws + half, 1.0), rtol=1e-12)

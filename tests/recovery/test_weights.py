@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from scipy import stats
 
-from recovery.oracles_recovery import every_outcome, random_mixture
+from recovery.oracles_recovery import drawn, every_outcome, random_mixture
+from rewardmix.recovery.patterns import patterns
 from rewardmix.recovery.weights import closed_form, orientation, weight_of
 
 
@@ -39,3 +41,18 @@ def test_two_rewards_an_episode_decide_nothing():
     weights, slope, _ = closed_form(every_outcome(mixture, [(0, 1), (1, 2)]), *parts(mixture))
     assert np.isnan(slope)
     np.testing.assert_array_equal(weights, [0.5, 0.5])
+
+
+@pytest.mark.parametrize("w", [0.5, 0.3])
+def test_slopes_that_are_noise_seldom_decide(w):
+    """Over many small logs the slope scatters around the truth by its standard error, and two of them decide."""
+    rng = np.random.default_rng(8)
+    mixture = random_mixture(rng, 2, 3, weights=[w, 1 - w])
+    bags = (patterns(drawn(rng, mixture, rng.integers(0, 3, (400, 5)))) for _ in range(200))
+    found = [orientation(bag, *parts(mixture), np.zeros(3, np.int64)) for bag in bags]
+    truth = (1 - 2 * w) / np.sqrt(w * (1 - w))
+    scores = np.array([(one.slope[0] - truth) / one.error[0] for one in found])
+    low, high = np.sqrt(stats.chi2.ppf([1e-6, 1 - 1e-6], 200) / 200)
+    assert 0.9 * low < np.sqrt(np.mean(scores**2)) < 1.1 * high  # room for scores that are not quite normal
+    if w == 0.5:
+        assert sum(one.decided[0] for one in found) <= stats.binom.isf(1e-6, 200, 2 * stats.norm.sf(2.0))

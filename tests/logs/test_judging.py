@@ -1,0 +1,126 @@
+"""What a fit says of itself: p-values, estimates from episodes of another policy, and the spread of resamples."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from logs import oracles_logs as oracles
+from rewardmix import logs, plan, simulate, uniform
+from rewardmix.evaluation import controller_value
+from rewardmix.logs import judging
+from rewardmix.logs.behaviour import followed, logging_test
+from rewardmix.logs.offpolicy import chances, off_policy
+from rewardmix.recovery.bootstrap import refitted
+
+LOGS, SIZE = 500, 110
+
+
+@pytest.fixture(scope="module")
+def null():
+    """p-values of many small logs of uniform play: tables of about three episodes, where n - 1 is not n."""
+    model = oracles.world(states=4, actions=2, horizon=4, seed=5)
+    episodes = simulate(uniform(model), model, LOGS * SIZE, seed=1)
+    log = [logs.read(episodes[k * SIZE : (k + 1) * SIZE]) for k in range(LOGS)]
+    return np.array([logging_test(one.total(followed), one.world).p_value for one in log])
+
+
+def test_false_alarms_are_as_rare_as_the_p_value_says(null):
+    """Exact binomial bands, one in a million each: at no level more alarms than the level."""
+    for level in (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
+        assert (null <= level).sum() <= stats.binom.isf(1e-6, LOGS, level), level
+
+
+def test_p_values_have_the_law_of_the_smaller_of_two(null):
+    """Twice the smaller of two uniform p-values: P(p <= a) is at least 1 - (1 - a/2)^2 less what they have in common.
+
+    The two tests look at different steps of the same episodes. If they were one and the same, p would be uniform on
+    (0, 2), so its law lies between a/2 and 1 - (1 - a/2)^2; the bands are Kolmogorov's, at one in a million.
+    """
+    levels = np.linspace(0.01, 0.99, 99)
+    share = (null[:, None] <= levels).mean(axis=0)
+    band = np.sqrt(np.log(1e6) / (2 * LOGS))
+    assert (share <= 1 - (1 - levels / 2) ** 2 + band).all()
+    assert (share >= levels / 2 - band).all()
+
+
+def test_each_p_value_is_uniform():
+    """The two tests by themselves, from the same counts: Kolmogorov's distance at one in a million."""
+    from rewardmix.logs.behaviour import Followed
+
+    model = oracles.world(states=4, actions=2, horizon=4, seed=6)
+    episodes = simulate(uniform(model), model, LOGS * SIZE, seed=2)
+    none = np.empty(0, np.int64)
+    values = []
+    for k in range(LOGS):
+        log = logs.read(episodes[k * SIZE : (k + 1) * SIZE])
+        counts = log.total(followed)
+        near = logging_test(Followed(counts.near, counts.near_counts, none, none), log.world).p_value
+        values.append(near / 2)
+    below = np.asarray(values)[np.asarray(values) < 0.5]  # a p-value above one half is cut off at 1 by the correction
+    assert abs(below.size - LOGS / 2) < stats.binom.isf(1e-6, LOGS, 0.5) - LOGS / 2
+    assert stats.kstest(2 * below, "uniform").pvalue > 1e-6
+
+
+def estimates_by_hand(found, fresh, chance):
+    """V_0 + sum_t w_t (reward_t + V_{t+1} - V_t) of each episode, step by step."""
+    model, policy, values = found.model, found.policy, found.alpha_vectors.values
+    out = []
+    for k in range(len(fresh)):
+        state = int(fresh.states[k, 0])
+        node, belief, weight = int(policy.first[state]), model.weights, 1.0
+        now = values[0][state, node] @ belief
+        total = now
+        for t in range(fresh.horizon):
+            action, z = int(fresh.actions[k, t]), int(fresh.outcomes[k, t])
+            weight *= (policy.actions[t][state, node] == action) / chance[k, t]
+            if weight == 0:
+                break
+            joint = belief * model.laws[:, state, action, z]
+            belief = joint / joint.sum()
+            node = int(policy.successors[t][state, node, z])
+            state = int(fresh.states[k, t + 1])
+            later = values[t + 1][state, node] @ belief if t + 1 < fresh.horizon else 0.0
+            total += weight * (model.reward_values[z] + later - now)
+            now = later
+        out.append(total)
+    return np.array(out)
+
+
+def test_the_off_policy_estimate_is_that_of_its_formula():
+    model = oracles.world(states=3, actions=2, horizon=4, seed=2)
+    episodes = simulate(uniform(model), model, 3000, seed=4)
+    found = plan(model)
+    fresh, others = episodes[:1500], episodes[1500:]
+    expected = estimates_by_hand(found, fresh, chances(fresh, others, follows=False))
+    estimate = off_policy(found, fresh, others, follows=False)
+    assert estimate.supported
+    assert estimate.value == pytest.approx(expected.mean(), rel=1e-12)
+    radius = stats.norm.ppf(0.975) * expected.std(ddof=1) / np.sqrt(1500)
+    assert (estimate.lower, estimate.upper) == pytest.approx((expected.mean() - radius, expected.mean() + radius))
+    assert estimate.agreed == (expected_weights(found, fresh) > 0).sum()
+
+
+def expected_weights(found, fresh):
+    """1 where all actions are the policy's."""
+    out = np.ones(len(fresh))
+    for k in range(len(fresh)):
+        memory = found.policy.start(int(fresh.states[k, 0]))
+        for t in range(fresh.horizon):
+            out[k] *= found.policy.act(memory, np.random.default_rng(0)) == fresh.actions[k, t]
+            memory = found.policy.observe(memory, int(fresh.actions[k, t]), fresh.rewards[k, t], fresh.states[k, t + 1])
+    return out
+
+
+def test_resamples_of_a_part_are_scaled_to_the_whole_log(monkeypatch):
+    """The spread of the policy's value over logs of this length, against that of resamples a sixteenth as long."""
+    model = oracles.world(states=2, actions=2, horizon=6, seed=3)
+    size, resamples = 4800, 40
+    drawn = simulate(uniform(model), model, size * (resamples + 1), seed=8)
+    monkeypatch.setattr(judging, "MOST_RESAMPLED", size // 16)
+    fitted = logs.fit(drawn[:size], resamples=resamples, share_held_out=0.0)
+    again = [
+        controller_value(fitted.plan.policy, refitted(drawn[k * size : (k + 1) * size], fitted.model))
+        for k in range(1, resamples + 1)
+    ]
+    claimed = (fitted.info.bootstrap.upper - fitted.info.bootstrap.lower) / 2 / stats.norm.ppf(0.975)
+    assert 0.55 < claimed / np.std(again, ddof=1) < 1.8  # without the scaling 4, with its square 1/4
