@@ -181,6 +181,17 @@ def radii(results: Results) -> list[str]:
     ]
 
 
+def pairs(results: Results) -> list[str]:
+    """Claimed and true standard errors of a pair."""
+    lines = []
+    for row in coverage.pairs_of(results["rows"]):
+        claimed = f"{row.least:.2f} to {row.most:.2f}"
+        null = "{:.2f} to {:.2f}".format(*row.independent)
+        lines.append([bare(row.w), f"{row.samples:,}", claimed, null, told(row.missed, 4)])
+    columns = ["w", "samples", "claimed / true", "if rewards were independent", "three deviations miss, worst world"]
+    return [grid(columns, lines)]
+
+
 def told(share: coverage.Share, digits: int = 3) -> str:
     """How many of how many, and the limits of the share."""
     low, high = (short(limit, digits) for limit in share.limits)
@@ -232,6 +243,7 @@ TABLES: dict[str, Callable[..., list[str]]] = {
     "hardness.points": points,
     "hardness.growths": growths,
     "coverage.radii": radii,
+    "coverage.pairs": pairs,
     "coverage.rewards": rewards,
     "coverage.validation": validation,
     "coverage.regret": regret,

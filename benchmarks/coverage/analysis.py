@@ -78,6 +78,50 @@ def show_radii(rows: list[dict[str, Any]]) -> None:
     print()
 
 
+class Pair(NamedTuple):
+    """One weight and number of samples: range of claimed over true standard error, and the worst share of misses."""
+
+    w: float
+    samples: int
+    worlds: int
+    least: float
+    most: float
+    independent: tuple[float, float]
+    missed: Share
+
+
+def pairs_of(rows: list[dict[str, Any]]) -> list[Pair]:
+    """The worst over gaps, levels and directions."""
+    out = []
+    for w, samples in product(settings.PAIR_WEIGHTS, settings.PAIR_SAMPLES):
+        chosen = [row for row in rows if (row["w"], row["samples"]) == (w, samples)]
+        ratios, null = ([row[key] for row in chosen] for key in ("ratio", "independent"))
+        worst = max(chosen, key=lambda row: row["missed"] / row["runs"])
+        missed = Share(worst["missed"], worst["runs"])
+        out.append(Pair(w, samples, len(chosen), min(ratios), max(ratios), (min(null), max(null)), missed))
+    return out
+
+
+def show_pairs(rows: list[dict[str, Any]]) -> None:
+    """One line for each weight and number of samples, and whether it is as it should be."""
+    found = pairs_of(rows)
+    print(f"standard error of a pair: claimed / true; gaps {', '.join(f'{gap:g}' for gap in settings.PAIR_GAPS)}")
+    table(
+        ["w", "samples", "worlds", "claimed / true", "if independent", "worst misses of three deviations"],
+        [
+            [f"{r.w:g}", r.samples, r.worlds, f"{r.least:.3f} .. {r.most:.3f}",
+             "{:.2f} .. {:.2f}".format(*r.independent), str(r.missed)]
+            for r in found
+        ],
+    )  # fmt: skip
+    enough = [r for r in found if r.samples >= settings.PAIR_ENOUGH]
+    off = max(abs(ratio - 1.0) for r in enough for ratio in (r.least, r.most))
+    missed = max(r.missed.value for r in found)
+    print(f"from {settings.PAIR_ENOUGH} samples: off by at most {off:.3f} (bound {settings.PAIR_RATIO:g})")
+    print(f"misses: at most {missed:.4f} (bound {settings.PAIR_MISSES:g})")
+    print()
+
+
 class Intervals(NamedTuple):
     """One kind of world and budget: the share that holds by bootstrap over worlds, and of one interval of each."""
 
@@ -204,7 +248,13 @@ def show_regret(rows: list[dict[str, Any]]) -> None:
     print()
 
 
-SHOW = {"radii": show_radii, "rewards": show_rewards, "validation": show_validation, "regret": show_regret}
+SHOW = {
+    "radii": show_radii,
+    "pairs": show_pairs,
+    "rewards": show_rewards,
+    "validation": show_validation,
+    "regret": show_regret,
+}
 
 
 def stored(part: str) -> Any:

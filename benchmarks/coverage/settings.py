@@ -30,3 +30,21 @@ REGRET_WORLDS = 40
 REGRET_BUDGETS = (200, 1000, 5000)
 RESAMPLES = 8
 REGRET_DRAWS = 500
+
+PAIR_WEIGHTS = (0.5, 0.2, 0.1, 0.05)
+PAIR_GAPS = (0.1, 0.3, 0.6, 0.9)
+PAIR_LOWEST = 0.02
+"""Success in the worse context: this, or such that the two contexts lie evenly about one half."""
+
+PAIR_SAMPLES = (30, 300, 1000, 5000)
+PAIR_VISITS = 4
+"""Visits of a state-action for each sample of the pair; the averages come from all of them."""
+
+PAIR_RUNS = 20_000
+PAIR_DEVIATIONS = 3.0
+PAIR_RATIO = 0.05
+"""How far from 1 the claimed over the true standard error may be, from ``PAIR_ENOUGH`` samples on."""
+
+PAIR_ENOUGH = 300
+PAIR_MISSES = 0.005
+"""How often three standard errors may miss."""

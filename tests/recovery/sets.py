@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import eye_array
 
+from rewardmix.moments import Moments
 from rewardmix.recovery import ConfidenceSet
 
 
@@ -25,11 +26,33 @@ def random_set(size, *, seed, share=1.0, noise=1.0, radius=4.0, zero=0.2, count=
     half = radius * deviation if radius else np.zeros(first.size)
     box = ConfidenceSet(
         size, 1, 10, np.array([0.0, 1.0]), average, np.full(size, 0.01), first, second, centre, half,
-        deviation if noise else np.zeros(first.size), np.full(first.size, count), np.full(size, 1.0 / size), 0.0,
-        eye_array(size).tocsr(), np.zeros(size), 0.001, 0.05, np.zeros(0, np.int64),
+        *(deviation if noise else np.zeros(first.size),) * 2, np.full(first.size, count), np.full(size, 1.0 / size),
+        0.0, eye_array(size).tocsr(), np.zeros(size), 0.001, 0.05, np.zeros(0, np.int64),
     )  # fmt: skip
     return box, spread
 
 
 def with_centres(box, centre):
     return replace(box, centre=centre)
+
+
+def moments_of_pairs(tables, more=None, own=False):
+    """Moments in which table k is that of state-actions 2k and 2k + 1 (``own``: of k with itself), seen nowhere else.
+
+    ``more``: further outcomes (X, Z) at first visits.
+    """
+    tables = np.asarray(tables)
+    runs, values = tables.shape[:2]
+    first = np.arange(runs) if own else 2 * np.arange(runs)
+    second = first if own else first + 1
+    size = int(second[-1]) + 1
+    outcomes = np.zeros((size, values), np.int64)
+    np.add.at(outcomes, first, tables.sum(axis=2))
+    if not own:
+        np.add.at(outcomes, second, tables.sum(axis=1))
+    total = int(tables.sum())
+    return replace(
+        Moments.empty(size, 1, 2, np.arange(values)), episodes=total,
+        starts=np.bincount([0], [total], size).astype(int), outcomes=outcomes if more is None else outcomes + more,
+        pair_keys=first * size + second, pair_tables=tables,
+    )  # fmt: skip

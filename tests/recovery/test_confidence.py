@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from recovery.oracles_recovery import random_mixture
+from recovery.sets import moments_of_pairs
 from rewardmix import InputError, RewardMixingMDP, problems, simulate, uniform
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
@@ -85,6 +86,63 @@ def test_normal_intervals_are_narrower_and_miss_about_as_often_as_they_say():
         misses += int((np.abs(truth - box.centre) > box.radius).sum())
         total += truth.size
     assert 0.005 < misses / total < 0.08  # 4.6 % for two deviations, less the room for the averages
+
+
+def centred_products(frequencies, first, second, z, other):
+    """(Z, Z): the centred product of two indicators for every pair of rewards; both orders where x meets itself."""
+    eye = np.eye(frequencies.shape[1])
+    left, right = (eye[k][:, None] - frequencies[i, k] for i, k in ((first, z), (second, other)))
+    if first != second:
+        return left * right.T
+    turned = (eye[other][:, None] - frequencies[first, other]) * (eye[z] - frequencies[first, z])[None]
+    return (left * right.T + turned) / 2
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("values", [2, 3])
+def test_the_standard_error_is_that_of_the_centred_product_in_the_table(values, own):
+    rng = np.random.default_rng(values)
+    samples = 1_000_000
+    one, two = (rng.dirichlet(np.full(values, 0.4), (6, 2)) for _ in range(2))
+    tables = [
+        rng.multinomial(samples, sum(w * np.outer(p[0], p[0 if own else 1]) for w, p in ((0.1, a), (0.9, b))).ravel())
+        for a, b in zip(one, two, strict=True)
+    ]
+    moments = moments_of_pairs([table.reshape(values, values) for table in tables], own=own)
+    box = confidence_set(moments)
+    for k in range(box.first.size):
+        (x, i), (y, j) = divmod(int(box.first[k]), box.width), divmod(int(box.second[k]), box.width)
+        z, other = (1, 1) if box.width == 1 else (i, j)
+        product = centred_products(moments.frequencies, x, y, z, other)
+        table = moments.pair_tables[x if own else x // 2] / samples
+        table = (table + table.T) / 2 if own else table
+        variance = (table * product**2).sum() - (table * product).sum() ** 2
+        assert box.deviation[k] == pytest.approx(np.sqrt(variance / samples), rel=1e-2)  # its margins are the averages
+        independent = np.outer(moments.frequencies[x], moments.frequencies[y])
+        null = (independent * product**2).sum() - (independent * product).sum() ** 2
+        assert box.null_deviation[k] == pytest.approx(np.sqrt(null / samples), rel=1e-3)
+    assert np.abs(box.deviation / box.null_deviation - 1).max() > 0.1
+
+
+RARE = [(0.5, (0.95, 0.05), (0.05, 0.95)), (0.1, (0.8, 0.05), (0.8, 0.05)), (0.05, (0.92, 0.02), (0.92, 0.02))]
+
+
+@pytest.mark.parametrize("samples", [30, 1000])
+@pytest.mark.parametrize(("w", "one", "two"), RARE)
+def test_three_deviations_of_a_pair_hold_where_rewards_are_rare_and_contexts_far_apart(w, one, two, samples):
+    runs, rng = 4000, np.random.default_rng(samples)
+    p, q, weights = np.array(one), np.array(two), np.array([w, 1 - w])
+    law = (np.stack([1 - p, p])[:, None] * np.stack([1 - q, q]) * weights).sum(axis=2)
+    tables = rng.multinomial(samples, law.ravel(), runs).reshape(runs, 2, 2)
+    good = np.stack([rng.binomial(3 * samples, average, runs) for average in (law[1].sum(), law[:, 1].sum())], axis=1)
+    more = np.stack([3 * samples - good.ravel(), good.ravel()], axis=1)
+    box = confidence_set(moments_of_pairs(tables, more), radius=normal(3.0), accuracy=1e-9)
+    off = np.abs(box.centre - w * (1 - w) * (p[0] - p[1]) * (q[0] - q[1]))
+    assert (off > box.radius).sum() <= 37  # half a percent would be 20: 4 standard deviations above
+    if samples == 1000:
+        ratio = np.sqrt((box.deviation**2).mean() / (off**2).mean())
+        assert 0.93 < ratio < 1.07
+        assert not 0.6 < np.sqrt((box.null_deviation**2).mean() / (off**2).mean()) < 1.5  # independence is far off
 
 
 def test_what_was_never_seen_has_no_interval():

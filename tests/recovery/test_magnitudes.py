@@ -103,7 +103,7 @@ def test_a_pair_of_one_state_action_with_itself_is_a_bound():
     own = box.first == box.second
     alone = replace(
         box, first=box.first[own], second=box.second[own], centre=box.centre[own], radius=box.radius[own],
-        deviation=box.deviation[own], counts=box.counts[own],
+        deviation=box.deviation[own], null_deviation=box.null_deviation[own], counts=box.counts[own],
     )  # fmt: skip
     np.testing.assert_allclose(np.exp(magnitudes(alone).log), np.abs(spread), rtol=1e-6)
 

@@ -4,6 +4,8 @@ import pytest
 from recovery.sets import random_set, with_centres
 from rewardmix.recovery.rank_one import rank_one
 
+PAIRWISE = ("first", "second", "centre", "radius", "deviation", "null_deviation", "counts")
+
 
 def distance(found, truth):
     return min(np.abs(found - truth).max(), np.abs(found + truth).max())
@@ -44,12 +46,48 @@ def test_gross_pairs_are_found_and_do_little_harm(share):
     assert np.mean(worse) < 1.5
 
 
+def test_correct_pairs_of_rare_rewards_are_not_gross():
+    from rewardmix import RewardMixingMDP, simulate, uniform
+    from rewardmix.moments import Moments
+    from rewardmix.recovery import confidence_set
+
+    rng = np.random.default_rng(0)
+    flat = np.full((8, 1, 8), 1 / 8)
+    found = plain = 0
+    for seed in range(16):
+        rewards = np.stack([rng.uniform(0.3, 0.95, (8, 1)), np.full((8, 1), 0.02)])
+        model = RewardMixingMDP(flat, np.full(8, 1 / 8), [0.05, 0.95], rewards, 6)
+        box = confidence_set(Moments.of(simulate(uniform(model), model, 300 if seed % 2 else 1000, seed=seed)))
+        fit = rank_one(box, rng)
+        found += int(fit.gross.sum())
+        off = np.abs(box.centre - fit.spread[box.first] * fit.spread[box.second])
+        plain += int((off > 5.0 * box.null_deviation).sum())
+    assert found == 0
+    assert plain > 3  # what the error of independent rewards would have disbelieved
+
+
+def test_a_pair_is_gross_in_its_own_deviations_too_and_the_fit_does_not_weigh_by_them():
+    from dataclasses import replace
+
+    box, _ = random_set(12, seed=4)
+    rare = int(np.flatnonzero(box.first != box.second)[5])
+    centre = box.centre.copy()
+    centre[rare] += 8.0 * box.deviation[rare]
+    far = with_centres(box, centre)
+    own = far.deviation.copy()
+    own[rare] *= 10.0  # one joint success among rare ones: far from the fit, and known badly
+    plain, unsure = (rank_one(one, np.random.default_rng(0)) for one in (far, replace(far, deviation=own)))
+    assert plain.gross[rare]
+    assert not unsure.gross[rare]
+    np.testing.assert_array_equal(unsure.spread, plain.spread)
+
+
 def test_two_sides_that_never_meet_within_themselves_are_balanced():
     from dataclasses import replace
 
     box, spread = random_set(6, seed=2, noise=0.0, zero=0.0)
     across = (box.first < 3) & (box.second >= 3)
-    part = {name: getattr(box, name)[across] for name in ("first", "second", "centre", "radius", "deviation", "counts")}
+    part = {name: getattr(box, name)[across] for name in PAIRWISE}
     found = rank_one(replace(box, **part), np.random.default_rng(0))
     assert found.two_sided.all()
     product = np.outer(found.spread[:3], found.spread[3:])
@@ -61,5 +99,5 @@ def test_what_no_pair_tells_has_no_spread():
     from dataclasses import replace
 
     box, _ = random_set(4, seed=3)
-    part = {name: getattr(box, name)[:0] for name in ("first", "second", "centre", "radius", "deviation", "counts")}
+    part = {name: getattr(box, name)[:0] for name in PAIRWISE}
     np.testing.assert_array_equal(rank_one(replace(box, **part), np.random.default_rng(0)).spread, 0.0)

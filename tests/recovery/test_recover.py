@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from recovery.oracles_recovery import drawn, random_mixture
+from recovery.sets import moments_of_pairs
 from rewardmix import InputError, RewardMixingMDP, problems, simulate, uniform
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
@@ -239,3 +240,17 @@ def test_the_paper_model_is_in_its_confidence_set():
         inside += box.contains(found.model)
         assert found.info.certificate.violations == len(box.violations(found.model))
     assert inside >= 9  # the clip may move a magnitude out of an interval at its very end
+
+
+@pytest.mark.parametrize(
+    ("table", "related"),
+    [
+        ([[200, 0], [0, 200]], True),
+        ([[38, 1], [1, 0]], False),
+        ([[398, 0], [0, 1]], False),  # far in deviations of independent rewards, but within two of its own
+        ([[1, 9], [9, 1]], False),  # far in its own, but within four of independent rewards
+    ],
+)
+def test_a_pair_shows_that_contexts_differ_only_far_beyond_chance(table, related):
+    found = recover(moments_of_pairs([table]), weights="uniform")
+    assert ("no pair of rewards is correlated beyond chance" not in found.info.not_identified) == related

@@ -1,23 +1,10 @@
-"""The models that the moments do not exclude.
+"""The models that the moments do not exclude: intervals for averages and covariances, balls for moves and starts.
 
-For two value indicators i = (x, z) and j = (y, z') at two steps of one episode, from the n samples of the pair (x, y):
-
-    centre     mean of (1[r_x = z] - average_i) (1[r_y = z'] - average_j)       averages from all episodes
-    deviation  sqrt(average_i (1 - average_i) average_j (1 - average_j) / n)
-    radius     rho(n) + delta_i |m_j| + delta_j |m_i| + delta_i delta_j + epsilon_0^2
-
-with delta the radius of an average and m_i the mean of 1[r_x = z] - average_i over the samples of the pair: because
-mean (r_x - a_x)(r_y - a_y) moves by exactly (a_x - â_x) m_y + (a_y - â_y) m_x - (a_x - â_x)(a_y - â_y) when the true
-averages a are put for the estimates â, the radius covers the error of the averages without any further assumption.
-The range of a centred product is at most 1, so Hoeffding's rho(n) is that of a coin. The paper centres at mu-hat - â â
-(printed with a plus in eq:lp_variables: departures 10 and 11 of docs/paper.md).
-
-With two reward values one indicator says it all, so a *coordinate* is i = x; otherwise i = x*Z + z.
+Centres, standard errors and radii of the covariances come from ``covariances``; coordinates are numbered as there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,12 +16,10 @@ from rewardmix import theory
 from rewardmix._check import Floats, as_number, refuse
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
+from rewardmix.recovery.covariances import Radius, covariances, smoothed
 
 ROUNDING = 1e-9
 """How far outside an interval counts as rounding."""
-
-Radius = Callable[[Any, Any, int, float], Any]
-"""(counts, deviations of one sample, number of events, failure) -> half-width."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +56,8 @@ class ConfidenceSet:
         second: (Q,) coordinate j.
         centre: (Q,) centred covariance.
         radius: (Q,) half-width of its interval.
-        deviation: (Q,) standard error, 0 in an exact set.
+        deviation: (Q,) standard error of ``centre``, 0 in an exact set.
+        null_deviation: (Q,) what it would be if the two rewards were independent.
         counts: (Q,) samples of the pair.
         initial: (S',) estimated law of the first state; S' is S + 1 if episodes ended early, the end being the last.
         initial_radius: L1 radius.
@@ -93,6 +79,7 @@ class ConfidenceSet:
     centre: Floats
     radius: Floats
     deviation: Floats
+    null_deviation: Floats
     counts: Floats
     initial: Floats
     initial_radius: float
@@ -225,7 +212,7 @@ def hoeffding(counts: Any, deviation: Any, events: int, failure: float) -> Any:
 
 
 def normal(deviations: float = 3.0) -> Radius:
-    """A radius of so many standard errors: much narrower, each interval right only by itself and for large counts."""
+    """A radius of so many standard errors: much narrower, each interval right only by itself."""
     as_number("deviations", deviations, above=0.0)
 
     def radius(counts: Any, deviation: Any, events: int, failure: float) -> Any:
@@ -252,10 +239,11 @@ def confidence_set(
     share = theory.share(as_number("failure", failure, above=0.0, below=1.0))
     tolerance = theory.tolerance(as_number("accuracy", accuracy, above=0.0), moments.horizon)
     visits, average = moments.samples, moments.frequencies
-    sd = _deviations(average, visits)
+    smooth = smoothed(average, visits)
+    sd = np.sqrt(smooth * (1.0 - smooth))
     events = average.shape[0] * (1 if moments.num_values == 2 else moments.num_values)
     spread_of_average = radius(visits[:, None], sd, events, share)
-    pairs = _covariances(moments, average, spread_of_average, sd, radius, share, tolerance)
+    pairs = covariances(moments, average, spread_of_average, smooth, radius, share, tolerance)
     keep = slice(1, None) if moments.reward_values.size == 2 else slice(None)
     return ConfidenceSet(
         moments.num_states,
@@ -296,6 +284,7 @@ def exact(model: RewardMixingMDP, *, accuracy: float = 0.1) -> ConfidenceSet:
         covariance,
         none,
         none,
+        none,
         np.full(first.size, np.inf),
         model.initial,
         0.0,
@@ -305,50 +294,6 @@ def exact(model: RewardMixingMDP, *, accuracy: float = 0.1) -> ConfidenceSet:
         0.0,
         np.zeros(0, np.int64),
     )
-
-
-def _covariances(
-    moments: Moments, average: Floats, delta: Any, sd: Floats, radius: Radius, share: float, tolerance: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats, Floats, Floats]:
-    """(first, second, centre, radius, deviation, counts) of every pair of coordinates that was seen."""
-    points, values = average.shape
-    x, y = moments.pairs
-    tables = moments.pair_tables.astype(np.float64)
-    tables[x == y] = (tables[x == y] + tables[x == y].transpose(0, 2, 1)) / 2.0
-    n = moments.pair_samples.astype(np.float64)
-    kept = range(1, 2) if values == 2 else range(values)
-    delta = np.broadcast_to(delta, average.shape)
-    events = points * (points + 1) // 2 * len(kept) ** 2
-    parts = []
-    for z in kept:
-        for other in kept:
-            chosen = (x < y) | (z <= other)  # the two orders of a diagonal block are the same coordinates
-            i, j, count = x[chosen], y[chosen], n[chosen]
-            table = tables[chosen] / count[:, None, None]
-            off_i = table[:, z].sum(axis=1) - average[i, z]
-            off_j = table[:, :, other].sum(axis=1) - average[j, other]
-            centre = (
-                table[:, z, other]
-                - average[i, z] * average[j, other]
-                - average[i, z] * off_j
-                - average[j, other] * off_i
-            )
-            one = sd[i, z] * sd[j, other]
-            half = radius(count, one, events, share) + tolerance**2
-            half = half + delta[i, z] * np.abs(off_j) + delta[j, other] * np.abs(off_i) + delta[i, z] * delta[j, other]
-            width = len(kept)
-            place = (z, other) if width > 1 else (0, 0)
-            parts.append((i * width + place[0], j * width + place[1], centre, half, one / np.sqrt(count), count))
-    first, second, centre, half, deviation, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((second, first))
-    return first[order], second[order], centre[order], half[order], deviation[order], counts[order]
-
-
-def _deviations(average: Floats, visits: NDArray[Any]) -> Floats:
-    """(X, Z) standard deviation of one indicator, from the average pulled half a count towards the middle."""
-    n = visits[:, None]
-    smooth = (np.nan_to_num(average, nan=0.5) * n + 0.5) / (n + 1.0)
-    return np.asarray(np.sqrt(smooth * (1.0 - smooth)))
 
 
 def _dynamics(moments: Moments, share: float) -> tuple[Floats, float, Any, Floats]:

@@ -10,7 +10,8 @@ import numpy as np
 from rewardmix._check import refuse
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
-from rewardmix.recovery.confidence import ConfidenceSet, Radius, confidence_set, hoeffding
+from rewardmix.recovery.confidence import ConfidenceSet, confidence_set, hoeffding
+from rewardmix.recovery.covariances import Radius
 from rewardmix.recovery.patterns import Patterns, merged, patterns
 
 

@@ -26,7 +26,7 @@ from rewardmix.recovery.result import (
 from rewardmix.recovery.signs import Parity
 
 CORRELATED = 4.5
-"""A pair this many deviations from 0 shows that contexts differ."""
+"""A pair this many deviations from 0, its own and those of independent rewards, shows that contexts differ."""
 
 
 def finished(
@@ -95,7 +95,8 @@ def _related(evidence: Evidence, bags: Patterns | None, chosen: Fit) -> bool:
     confidence = evidence.confidence
     if (confidence.deviation == 0).all():
         return bool((np.abs(confidence.centre) > 1e-12).any())
-    if (np.abs(confidence.centre) > CORRELATED * confidence.deviation).any():
+    scale = np.maximum(confidence.deviation, confidence.null_deviation)
+    if (np.abs(confidence.centre) > CORRELATED * scale).any():
         return True
     if bags is None or evidence.bags is None or not np.isfinite(chosen.loglik):
         return False

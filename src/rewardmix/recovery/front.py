@@ -11,7 +11,8 @@ from rewardmix._check import Floats, as_count, as_floats, as_number, at, check_p
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.best import best
-from rewardmix.recovery.confidence import ConfidenceSet, Radius, hoeffding
+from rewardmix.recovery.confidence import ConfidenceSet, hoeffding
+from rewardmix.recovery.covariances import Radius
 from rewardmix.recovery.evidence import evidence_of
 from rewardmix.recovery.result import Method, Question, Recovery
 

@@ -163,5 +163,6 @@ def restricted(confidence: ConfidenceSet, points: list[int]) -> ConfidenceSet:
         centre=confidence.centre[kept],
         radius=confidence.radius[kept],
         deviation=confidence.deviation[kept],
+        null_deviation=confidence.null_deviation[kept],
         counts=confidence.counts[kept],
     )

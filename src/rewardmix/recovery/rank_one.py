@@ -1,10 +1,14 @@
 """The spread as a robust rank-one fit of the centred covariances.
 
-    minimise  sum over pairs of  huber((covariance_ij - spread_i spread_j) / deviation_ij)
+    minimise  sum over pairs of  huber((covariance_ij - spread_i spread_j) / null_deviation_ij)
 
 by cyclic coordinate steps with weights renewed each sweep; signs and start from ``signs.spectral_signs``. Each
 connected component of the pair graph is in effect fitted by itself (no pair joins two); its overall sign is left open,
 and where it is two-sided so is the balance of magnitudes between the sides, which is then set equal.
+
+Weights are those of uncorrelated rewards, which do not follow the covariance that they weigh. A pair is *gross* if it
+is far from the fit both in its own standard errors and in those that it would have if the fit were right: a correct
+pair whose few samples happen to vary little is far by the first alone, one that holds a rare event by the second.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ class RankOne:
 def rank_one(confidence: ConfidenceSet, rng: np.random.Generator) -> RankOne:
     """Fit the spread to the centres of a confidence set."""
     first, second, size = confidence.first, confidence.second, confidence.average.size
-    deviation = np.where(confidence.deviation > 0, confidence.deviation, _smallest(confidence.deviation))
+    deviation = np.where(confidence.null_deviation > 0, confidence.null_deviation, _smallest(confidence.null_deviation))
     scores = confidence.centre / deviation
     signs = spectral_signs(first, second, scores, size, rng)
     spread = signs * _start(first, second, confidence.centre * signs[first] * signs[second], deviation, size)
@@ -61,16 +65,24 @@ def rank_one(confidence: ConfidenceSet, rng: np.random.Generator) -> RankOne:
     alone = np.ones(size, bool)
     alone[first] = alone[second] = False
     spread[alone] = 0.0  # nothing is known: no difference is the neutral guess
-    off = np.abs(confidence.centre - spread[first] * spread[second]) / deviation
     sided = two_sided(first, second, size)
     component = components(first, second, size)
     return RankOne(
         _balanced(spread, component, sided, confidence),
         component,
         sided,
-        (off > GROSS) & (confidence.deviation > 0),
+        _gross(confidence, spread[first] * spread[second]),
         int(sweeps),
     )
+
+
+def _gross(confidence: ConfidenceSet, fitted: Floats) -> NDArray[np.bool_]:
+    """(Q,): pairs that are far from the fit by either standard error."""
+    one, two = confidence.average[confidence.first], confidence.average[confidence.second]
+    slope = (1.0 - 2.0 * one) * (1.0 - 2.0 * two)
+    at_fit = confidence.null_deviation**2 + fitted * (slope - fitted) / confidence.counts
+    scale = np.maximum(confidence.deviation, np.sqrt(np.maximum(at_fit, 0.0)))
+    return np.asarray((np.abs(confidence.centre - fitted) > GROSS * scale) & (confidence.deviation > 0))
 
 
 def _smallest(deviation: Floats) -> float:
