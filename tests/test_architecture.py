@@ -14,6 +14,7 @@ ORDER = [
     "theory", "model", "belief",
     "policy", "episodes", "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation",
     "planning", "moments", "exploration", "recovery", "bootstrap", "refinement", "gathering", "certificate", "learning",
+    "online",
     "logs", "io", "interop", "report", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""

@@ -1,0 +1,219 @@
+"""Kernels of the posterior sampler: arrays and scalars in, arrays changed in place.
+
+Bags are those of ``recovery.patterns``: symbols x*Z + z, bag after bag, each bag with a count. ``table`` (X*Z, M) holds
+the law of every context at every symbol, so that one symbol is one line of memory; ``weights`` is (M,). A stream of
+``draws`` is advanced in place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rewardmix._kernels import kernel
+from rewardmix.draws import uniform
+
+TINY, LOG_TINY = 1e-100, 230.25850929940458
+"""A product below this is divided by it, and so much is taken off its logarithm."""
+
+LEAST = 1e-300
+"""No drawn probability is smaller: a law of 0 would make a reward impossible that may still come."""
+
+
+@kernel
+def normal(stream: Any) -> Any:
+    """A standard normal draw, by Marsaglia's polar method."""
+    while True:
+        a, b = 2.0 * uniform(stream) - 1.0, 2.0 * uniform(stream) - 1.0
+        square = a * a + b * b
+        if 0.0 < square < 1.0:
+            return a * math.sqrt(-2.0 * math.log(square) / square)
+
+
+@kernel
+def gamma(shape: Any, stream: Any) -> Any:
+    """A gamma draw of scale 1 (Marsaglia and Tsang 2000); shapes below 1 from the next one, times U^(1/shape)."""
+    boost = 1.0
+    if shape < 1.0:
+        u = 1.0 - uniform(stream)
+        boost = math.exp(math.log(u) / shape)
+        shape = shape + 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(stream)
+        v = 1.0 + c * x
+        if v <= 0.0:
+            continue
+        v = v * v * v
+        u = 1.0 - uniform(stream)
+        if math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
+            return boost * d * v
+
+
+@kernel
+def dirichlet(shapes: Any, stream: Any, out: Any) -> None:
+    """A draw from a Dirichlet law; all shapes above 0."""
+    total = 0.0
+    for i in range(shapes.size):
+        out[i] = gamma(shapes[i], stream)
+        total += out[i]
+    if total <= 0.0:  # shapes so small that all draws vanished: one outcome has it all
+        out[:] = 0.0
+        out[np.int64(uniform(stream) * shapes.size)] = 1.0
+        return
+    for i in range(shapes.size):
+        out[i] /= total
+
+
+@kernel
+def joint(symbols: Any, begin: Any, end: Any, weights: Any, table: Any, out: Any) -> Any:
+    """``out`` (M,): weight times likelihood of one bag in each context, up to a factor; the factor's logarithm."""
+    contexts = weights.size
+    for m in range(contexts):
+        out[m] = weights[m]
+    log_factor = 0.0
+    for i in range(begin, end):
+        row = table[symbols[i]]
+        top = 0.0
+        for m in range(contexts):
+            out[m] *= row[m]
+            top = max(top, out[m])
+        if 0.0 < top < TINY:
+            for m in range(contexts):
+                out[m] /= TINY
+            log_factor -= LOG_TINY
+    return log_factor
+
+
+@kernel
+def log_likelihood(symbols: Any, offsets: Any, counts: Any, weights: Any, table: Any) -> Any:
+    """log of the probability of all rewards, contexts summed out."""
+    share = np.empty(weights.size)
+    total = 0.0
+    for bag in range(counts.size):
+        log_factor = joint(symbols, offsets[bag], offsets[bag + 1], weights, table, share)
+        mass = 0.0
+        for m in range(weights.size):
+            mass += share[m]
+        total += counts[bag] * (math.log(max(mass, LEAST)) + log_factor)
+    return total
+
+
+@kernel
+def draw_contexts(
+    symbols: Any, offsets: Any, counts: Any, weights: Any, table: Any, stream: Any, sizes: Any, outcomes: Any
+) -> None:
+    """Draw the context of every episode; ``sizes`` (M,) and ``outcomes`` (X*Z, M) count what fell to each context."""
+    contexts = weights.size
+    share, number = np.empty(contexts), np.empty(contexts)
+    sizes[:] = 0.0
+    outcomes[:] = 0.0
+    for bag in range(counts.size):
+        joint(symbols, offsets[bag], offsets[bag + 1], weights, table, share)
+        for m in range(1, contexts):
+            share[m] += share[m - 1]
+        number[:] = 0.0
+        for _ in range(np.int64(counts[bag])):
+            u = uniform(stream) * share[contexts - 1]
+            chosen = 0
+            for m in range(contexts - 1):
+                chosen += u >= share[m]
+            number[chosen] += 1.0
+        for m in range(contexts):
+            sizes[m] += number[m]
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for m in range(contexts):
+                outcomes[symbols[i], m] += number[m]
+
+
+@kernel
+def draw_laws(
+    sizes: Any, outcomes: Any, prior: Any, weight_prior: Any, num_values: Any, stream: Any, weights: Any, table: Any
+) -> None:
+    """Draw weights and laws given what fell to each context; a ``weight_prior`` of 0 leaves the weights as known."""
+    contexts = weights.size
+    if weight_prior > 0.0:
+        dirichlet(sizes + weight_prior, stream, weights)
+    law = np.empty(num_values)
+    for m in range(contexts):
+        for begin in range(0, table.shape[0], num_values):
+            dirichlet(outcomes[begin : begin + num_values, m] + prior, stream, law)
+            for z in range(num_values):
+                table[begin + z, m] = max(law[z], LEAST)
+
+
+@kernel
+def sweep(
+    symbols: Any,
+    offsets: Any,
+    counts: Any,
+    prior: Any,
+    weight_prior: Any,
+    num_values: Any,
+    stream: Any,
+    weights: Any,
+    table: Any,
+) -> None:
+    """One Gibbs sweep: contexts given laws, then laws given contexts."""
+    sizes, outcomes = np.empty(weights.size), np.empty(table.shape)
+    draw_contexts(symbols, offsets, counts, weights, table, stream, sizes, outcomes)
+    draw_laws(sizes, outcomes, prior, weight_prior, num_values, stream, weights, table)
+
+
+@kernel
+def choose_block(together: Any, peaks: Any, alone: Any, stream: Any, block: Any) -> None:
+    """``block`` (X,): a pivot x, and with chance 1 - ``alone`` those that x is often together with.
+
+    y belongs to it if n(x, y) / min(max_z n(x, z), max_z n(y, z)) >= u, u uniform. It depends on counts alone, so that
+    swapping twice gives back what was there.
+    """
+    pivot = np.int64(uniform(stream) * peaks.size)
+    single = uniform(stream) < alone
+    u = 1.0 - uniform(stream)
+    for y in range(peaks.size):
+        least = min(peaks[pivot], peaks[y])
+        block[y] = y == pivot or (not single and least > 0 and together[pivot, y] >= u * least)
+
+
+@kernel
+def swap(block: Any, one: Any, other: Any, num_values: Any, table: Any) -> None:
+    """Exchange the laws of two contexts on a block."""
+    for x in range(block.size):
+        if block[x]:
+            for symbol in range(x * num_values, (x + 1) * num_values):
+                table[symbol, one], table[symbol, other] = table[symbol, other], table[symbol, one]
+
+
+@kernel
+def flip(
+    symbols: Any,
+    offsets: Any,
+    counts: Any,
+    together: Any,
+    peaks: Any,
+    alone: Any,
+    num_values: Any,
+    stream: Any,
+    weights: Any,
+    table: Any,
+    before: Any,
+) -> Any:
+    """Metropolis: swap two contexts' laws on a block, contexts of episodes summed out.
+
+    ``before`` is the log-likelihood now; that after the step is returned. The prior is the same for all contexts and
+    the proposal is its own inverse, so the likelihood alone decides.
+    """
+    block = np.empty(peaks.size, np.bool_)
+    choose_block(together, peaks, alone, stream, block)
+    contexts = weights.size
+    one = np.int64(uniform(stream) * contexts)
+    other = (one + 1 + np.int64(uniform(stream) * (contexts - 1))) % contexts
+    swap(block, one, other, num_values, table)
+    after = log_likelihood(symbols, offsets, counts, weights, table)
+    if math.log(1.0 - uniform(stream)) <= after - before:
+        return after
+    swap(block, one, other, num_values, table)
+    return before

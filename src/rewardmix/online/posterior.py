@@ -1,0 +1,200 @@
+"""The posterior of a mixture of reward laws, by Markov chains that are carried on as episodes come in.
+
+    weights  w ~ Dirichlet(5, ..., 5) unless they are known       laws  p_m(. | x) ~ Dirichlet(1, ..., 1)
+    rewards  of an episode: context m ~ w, then z_t ~ p_m(. | x_t)
+
+A chain is a draw (w, p); contexts of episodes are drawn within a sweep and forgotten, so a chain does not grow with the
+data. Two moves leave the posterior as it is:
+
+    sweep   Gibbs: contexts given (w, p), then (w, p) given contexts. It cannot cross from one assignment of signs to
+            another: half-way the episodes fit neither
+    flip    Metropolis: swap the laws of two contexts on a block of state-actions, contexts summed out. It can
+
+``update`` adds what makes few chains useful early, at the price of exactness: a chain far below the best one is
+replaced by it, and the worst one by a fresh climb of the likelihood whenever there is half as much data again. The
+moves alone (``moved``) are exact, and are what is tested against enumeration.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats
+from rewardmix.online import kernels
+from rewardmix.recovery import likelihood, starts
+from rewardmix.recovery.likelihood import Mixture
+from rewardmix.recovery.patterns import Patterns
+
+Stream = NDArray[np.uint64]
+
+CHAINS = 3
+"""Chains of an agent."""
+
+LAWS, WEIGHTS = 1.0, 5.0
+"""Dirichlet priors. That on weights keeps a context alive while it is not needed."""
+
+SWEEPS, FLIPS = 5, 5
+"""Moves of each kind in an update, at least."""
+
+WORK = 200_000
+"""Few distinct episodes are swept more often: until so many symbols were read by a chain in an update ..."""
+
+MOST_SWEEPS = 40
+"""... or so many sweeps were made."""
+
+ALONE = 0.3
+"""Share of flips of a single state-action."""
+
+RESEEDED = 1.5
+"""Growth of the number of episodes after which the worst chain gets a fresh start."""
+
+CLIMBS, CLIMBED = 3, 60
+"""Random starts of that, and their E-steps at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """Draws from the posterior, each the present state of a chain.
+
+    Attributes:
+        weights: (C, M).
+        tables: (C, X*Z, M) laws, as kernels want them.
+        logliks: (C,) log-likelihood of each, of the data at the last update.
+        seeded: number of episodes at which the worst was last given a fresh start.
+        known: whether the weights were given.
+    """
+
+    weights: Floats
+    tables: Floats
+    logliks: Floats
+    seeded: float
+    known: bool
+
+    @property
+    def number(self) -> int:
+        """C."""
+        return int(self.logliks.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the rewards say: bags, and how often state-actions were together in an episode.
+
+    Attributes:
+        bags: merged bags of symbols.
+        together: (X, X) episodes with both, symmetric.
+    """
+
+    bags: Patterns
+    together: NDArray[np.int64]
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any]:
+        """Symbols, offsets and counts."""
+        return self.bags.symbols, self.bags.offsets, self.bags.counts
+
+    @property
+    def peaks(self) -> NDArray[np.int64]:
+        """(X,): max_y n(x, y) over other y."""
+        others = self.together.copy()
+        np.fill_diagonal(others, 0)
+        return np.asarray(others.max(axis=1))
+
+
+def prior_chains(
+    num_points: int, num_values: int, num_contexts: int, weights: Floats | None, stream: Stream, number: int = CHAINS
+) -> Chains:
+    """Chains that know nothing: draws from the prior."""
+    drawn = np.full((number, num_contexts), 1.0 / num_contexts) if weights is None else np.tile(weights, (number, 1))
+    tables = np.empty((number, num_points * num_values, num_contexts))
+    sizes, outcomes = np.zeros(num_contexts), np.zeros(tables.shape[1:])
+    for chain in range(number):
+        known = WEIGHTS if weights is None else 0.0
+        kernels.draw_laws(sizes, outcomes, LAWS, known, num_values, stream, drawn[chain], tables[chain])
+    return Chains(drawn, tables, np.zeros(number), 0.0, weights is not None)
+
+
+def moved(chains: Chains, evidence: Evidence, sweeps: int, flips: int, stream: Stream) -> Chains:
+    """Every chain after ``sweeps`` sweeps, ``flips`` flips spread over them. Exact: leaves the posterior as it is."""
+    weights, tables = chains.weights.copy(), chains.tables.copy()
+    logliks = np.empty(chains.number)
+    peaks, values = evidence.peaks, evidence.bags.num_values
+    weight_prior = 0.0 if chains.known else WEIGHTS
+    for c in range(chains.number):
+        for done in range(sweeps):
+            kernels.sweep(*evidence.arrays, LAWS, weight_prior, values, stream, weights[c], tables[c])
+            logliks[c] = kernels.log_likelihood(*evidence.arrays, weights[c], tables[c])
+            for _ in range(flips * (done + 1) // sweeps - flips * done // sweeps):
+                logliks[c] = kernels.flip(
+                    *evidence.arrays, evidence.together, peaks, ALONE, values, stream, weights[c], tables[c], logliks[c]
+                )
+    return replace(chains, weights=weights, tables=tables, logliks=logliks)
+
+
+def update(chains: Chains, evidence: Evidence, stream: Stream) -> Chains:
+    """The chains brought up to date with the evidence."""
+    if evidence.bags.total >= RESEEDED * max(chains.seeded, 1.0):
+        chains = reseeded(
+            chains, evidence, np.random.default_rng(stream)
+        )  # so that the stream is all there is to store
+    sweeps = max(SWEEPS, min(MOST_SWEEPS, WORK // max(evidence.bags.symbols.size, 1)))
+    chains = moved(chains, evidence, sweeps, sweeps * FLIPS // SWEEPS, stream)
+    return without_stragglers(chains, evidence)
+
+
+def without_stragglers(chains: Chains, evidence: Evidence) -> Chains:
+    """Chains far below the best one become copies of it: 5 + 3 sqrt(d/2) nats, d the free parameters that matter."""
+    seen = int((evidence.bags.occurrences.sum(axis=1) > 0).sum())
+    free = chains.weights.shape[1] * seen * (evidence.bags.num_values - 1)
+    best = int(chains.logliks.argmax())
+    far = chains.logliks < chains.logliks[best] - 5.0 - 3.0 * math.sqrt(free / 2)
+    return _placed(chains, far, chains.weights[best], chains.tables[best], float(chains.logliks[best]))
+
+
+def reseeded(chains: Chains, evidence: Evidence, rng: np.random.Generator) -> Chains:
+    """The worst chain begins anew where the best of several climbs ended, if that is higher than it is now."""
+    bags = evidence.bags
+    places = zip(chains.weights, chains.tables, strict=True)
+    now = np.array([kernels.log_likelihood(*evidence.arrays, *place) for place in places])
+    chains = replace(chains, logliks=now, seeded=bags.total)
+    fit = max((_climbed(chains, bags, rng) for _ in range(CLIMBS)), key=lambda found: found.objective)
+    worst = int(now.argmin())
+    if fit.loglik <= now[worst]:
+        return chains
+    table = np.ascontiguousarray(np.moveaxis(fit.mixture.laws, 0, -1).reshape(chains.tables.shape[1:]))
+    return _placed(chains, np.arange(now.size) == worst, fit.mixture.weights, table, fit.loglik)
+
+
+def mixture_of(chains: Chains, chain: int, num_values: int) -> Mixture:
+    """One draw as weights and laws (M, X, Z)."""
+    laws = np.moveaxis(chains.tables[chain], -1, 0).reshape(chains.weights.shape[1], -1, num_values)
+    return Mixture(chains.weights[chain], laws)
+
+
+def _climbed(chains: Chains, bags: Patterns, rng: np.random.Generator) -> likelihood.Fit:
+    contexts = chains.weights.shape[1]
+    weights = chains.weights[0] if chains.known else np.full(contexts, 1.0 / contexts)
+    start = starts.random_mixture(bags.average, weights, np.ones(bags.num_points, bool), rng)
+    return likelihood.climb(
+        lambda mixture: likelihood.statistics(bags, mixture),
+        start,
+        average=bags.average,
+        weights=weights if chains.known else None,
+        max_iterations=CLIMBED,
+        tolerance=1e-6,
+    )
+
+
+def _placed(chains: Chains, where: NDArray[np.bool_], weights: Floats, table: Floats, loglik: float) -> Chains:
+    """The chains with some of them moved to one place."""
+    return replace(
+        chains,
+        weights=np.where(where[:, None], weights, chains.weights),
+        tables=np.where(where[:, None, None], np.maximum(table, kernels.LEAST), chains.tables),
+        logliks=np.where(where, loglik, chains.logliks),
+    )

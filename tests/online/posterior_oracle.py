@@ -1,0 +1,48 @@
+"""The posterior of tiny worlds, by adding up every assignment of contexts to episodes: slow and obvious."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import exp, lgamma
+
+import numpy as np
+
+
+def log_beta(shapes) -> float:
+    """log of the normalising constant of a Dirichlet law."""
+    return sum(lgamma(shape) for shape in shapes) - lgamma(sum(shapes))
+
+
+def posterior_means(episodes, num_points, num_values, num_contexts, law_prior, weights=None, weight_prior=5.0):
+    """(E[w] (M,), E[p] (M, X, Z), E[sum_m w_m p_m(x) p_m(y)] (X, X), p the chance of the last value).
+
+    ``episodes`` are lists of (x, z). Given the assignment everything is conjugate: laws and weights are Dirichlet.
+    """
+    total, mean_weights = 0.0, np.zeros(num_contexts)
+    mean_laws = np.zeros((num_contexts, num_points, num_values))
+    mean_products = np.zeros((num_points, num_points))
+    for assignment in product(range(num_contexts), repeat=len(episodes)):
+        sizes = np.bincount(assignment, minlength=num_contexts).astype(float)
+        counts = np.full((num_contexts, num_points, num_values), law_prior)
+        for m, steps in zip(assignment, episodes, strict=True):
+            for x, z in steps:
+                counts[m, x, z] += 1
+        log_mass = sum(log_beta(row) for row in counts.reshape(-1, num_values))
+        if weights is None:
+            log_mass += log_beta(sizes + weight_prior)
+            expected = (sizes + weight_prior) / (sizes + weight_prior).sum()
+        else:
+            log_mass += float(sizes @ np.log(weights))
+            expected = np.asarray(weights)
+        mass = exp(log_mass)
+        laws = counts / counts.sum(axis=2, keepdims=True)
+        last = laws[:, :, -1]
+        products = np.einsum("mx,my->mxy", last, last)
+        a, n = counts[:, :, -1], counts.sum(axis=2)
+        for x in range(num_points):
+            products[:, x, x] = a[:, x] * (a[:, x] + 1) / (n[:, x] * (n[:, x] + 1))
+        total += mass
+        mean_weights += mass * expected
+        mean_laws += mass * laws
+        mean_products += mass * np.tensordot(expected, products, axes=1)
+    return mean_weights / total, mean_laws / total, mean_products / total

@@ -1,0 +1,173 @@
+"""The sampler against enumeration, and against itself by the uniformity of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bands import assert_within
+from online.posterior_oracle import posterior_means
+from rewardmix import draws
+from rewardmix.online import kernels, posterior
+from rewardmix.online.posterior import Chains, Evidence
+from rewardmix.recovery.patterns import Patterns, merged
+
+
+def evidence_of(episodes, num_points, num_values) -> Evidence:
+    lengths = [len(steps) for steps in episodes]
+    symbols = np.array([x * num_values + z for steps in episodes for x, z in steps], np.int32)
+    together = np.zeros((num_points, num_points), np.int64)
+    for steps in episodes:
+        seen = sorted({x for x, _ in steps})
+        for x in seen:
+            together[x, seen] += 1
+    bags = Patterns(symbols, np.concatenate([[0], np.cumsum(lengths)]), np.ones(len(episodes)), num_points, num_values)
+    return Evidence(merged(bags), together)
+
+
+def drawn_episodes(weights, laws, visited, rng):
+    """Episodes that visit the given state-actions."""
+    out = []
+    for points in visited:
+        m = rng.choice(weights.size, p=weights)
+        out.append([(int(x), int(rng.choice(laws.shape[2], p=laws[m, x]))) for x in points])
+    return out
+
+
+TINY = {
+    "two contexts": ([[(0, 1), (1, 1)], [(0, 0), (1, 0)], [(0, 1), (1, 1)], [(1, 0), (1, 0), (0, 1)], [(0, 0)]], 2, 2),
+    "three values": ([[(0, 2), (1, 1)], [(0, 0), (1, 0)], [(1, 2), (1, 2)], [(0, 2), (0, 1)]], 2, 3),
+}
+
+
+@pytest.mark.parametrize("case", TINY)
+@pytest.mark.parametrize("weights", [None, (0.7, 0.3), (0.5, 0.3, 0.2)], ids=["unknown", "two known", "three known"])
+def test_means_are_those_of_enumeration(case, weights):
+    episodes, num_points, num_values = TINY[case]
+    contexts = 2 if weights is None else len(weights)
+    known = None if weights is None else np.array(weights)
+    exact_weights, exact_laws, exact_products = posterior_means(
+        episodes, num_points, num_values, contexts, posterior.LAWS, known, posterior.WEIGHTS
+    )
+    evidence, stream = evidence_of(episodes, num_points, num_values), draws.stream(3, 0)
+    chains = posterior.prior_chains(num_points, num_values, contexts, known, stream, number=20)
+    chains = posterior.moved(chains, evidence, 20, 20, stream)
+    batches = []
+    for _ in range(40):
+        sums = [0.0, 0.0, 0.0]
+        for _ in range(25):
+            chains = posterior.moved(chains, evidence, 1, 1, stream)
+            laws = np.moveaxis(chains.tables.reshape(chains.number, num_points, num_values, contexts), -1, 1)
+            last = laws[..., -1]
+            products = np.einsum("cm,cmx,cmy->cxy", chains.weights, last, last)
+            for i, values in enumerate((chains.weights, laws, products)):
+                sums[i] = sums[i] + values.mean(axis=0) / 25
+        batches.append(sums)
+    for i, exact in enumerate((exact_weights, exact_laws, exact_products)):
+        found = np.stack([sums[i] for sums in batches])
+        error = found.std(axis=0, ddof=1) / np.sqrt(len(batches))
+        assert (np.abs(found.mean(axis=0) - exact) <= 5.5 * error + 1e-12).all(), (found.mean(axis=0), exact, error)
+
+
+def statistics(chains: Chains, evidence: Evidence) -> list[float]:
+    weights, table = chains.weights[0], chains.tables[0]
+    return [
+        float(weights @ table[1]),
+        float((weights * table[1] * table[3]).sum()),
+        float((weights * table[5] ** 2).sum()),
+        float(kernels.log_likelihood(*evidence.arrays, weights, table)),
+        float(table[1, 0]),
+        float(weights[0]),
+    ]
+
+
+def step(chains, evidence, stream, *, forward):
+    """A sweep and two flips, or in the other order: the reverse of it."""
+    peaks, values = evidence.peaks, evidence.bags.num_values
+    weights, tables = chains.weights.copy(), chains.tables.copy()
+    known = 0.0 if chains.known else posterior.WEIGHTS
+
+    def sweep():
+        kernels.sweep(*evidence.arrays, posterior.LAWS, known, values, stream, weights[0], tables[0])
+
+    def flip():
+        for _ in range(2):
+            before = kernels.log_likelihood(*evidence.arrays, weights[0], tables[0])
+            parts = (evidence.together, peaks, posterior.ALONE, values, stream, weights[0], tables[0], before)
+            kernels.flip(*evidence.arrays, *parts)
+
+    for move in (sweep, flip) if forward else (flip, sweep):
+        move()
+    return Chains(weights, tables, np.zeros(1), 0.0, chains.known)
+
+
+@pytest.mark.parametrize("weights", [None, (0.75, 0.25)], ids=["unknown", "known"])
+def test_ranks_are_uniform(weights):
+    """Simulation-based calibration, exact at any length of the chain.
+
+    Laws from the prior, data from the laws: then the laws are a draw from the posterior given the data. Put at a random
+    place of a chain that runs on from there in both directions, their rank among its other draws is exactly uniform.
+    """
+    worlds, others, points = 1500, 7, 3
+    rng, stream = np.random.default_rng(5), draws.stream(5, 0)
+    visited = [[0, 1], [1, 2], [0, 2, 2], [0, 1, 2], [1, 1], [2, 0]] * 3
+    ranks = np.zeros((6, others + 1), int)
+    for _ in range(worlds):
+        truth = posterior.prior_chains(points, 2, 2, None if weights is None else np.array(weights), stream, number=1)
+        laws = np.moveaxis(truth.tables[0].reshape(points, 2, 2), -1, 0)
+        evidence = evidence_of(drawn_episodes(truth.weights[0], laws, visited, rng), points, 2)
+        place = int(rng.integers(others + 1))
+        found = []
+        for length, forward in ((place, False), (others - place, True)):
+            chain = truth
+            for _ in range(length):
+                chain = step(chain, evidence, stream, forward=forward)
+                found.append(statistics(chain, evidence))
+        below = (np.array(found) < statistics(truth, evidence)).sum(axis=0)
+        ties = (np.array(found) == statistics(truth, evidence)).sum(axis=0)
+        ranks[np.arange(6), below + rng.integers(ties + 1)] += 1
+    ranks = ranks if weights is None else ranks[:5]  # a known weight has one value and no rank
+    assert_within(ranks, worlds, 1.0 / (others + 1), "ranks")
+
+
+def test_a_flip_crosses_between_signs_and_sweeps_alone_do_not():
+    """Two groups of state-actions that meet in few episodes: their signs to each other are crossed by flips only."""
+    rng = np.random.default_rng(1)
+    laws = np.empty((2, 6, 2))
+    laws[0, :, 1], laws[1, :, 1] = 0.9, 0.1
+    laws[..., 0] = 1.0 - laws[..., 1]
+    wrong = laws.copy()
+    wrong[:, 3:] = laws[::-1, 3:]
+    visited = [[0, 1, 2]] * 150 + [[3, 4, 5]] * 150 + [[0, 1, 3, 4]] * 12
+    evidence = evidence_of(drawn_episodes(np.array([0.5, 0.5]), laws, visited, rng), 6, 2)
+    table = np.moveaxis(wrong, 0, -1).reshape(12, 2)
+    start = Chains(np.full((10, 2), 0.5), np.tile(table, (10, 1, 1)), np.zeros(10), 0.0, True)
+
+    def same_sign(chains):
+        return int((np.sign(chains.tables[:, 1, 0] - 0.5) == np.sign(chains.tables[:, 7, 0] - 0.5)).sum())
+
+    assert same_sign(posterior.moved(start, evidence, 100, 0, draws.stream(0, 0))) == 0
+    assert same_sign(posterior.moved(start, evidence, 100, 100, draws.stream(0, 0))) == 10
+
+
+def test_gamma_draws_have_their_mean_and_variance():
+    stream = draws.stream(2, 0)
+    for shape in (0.05, 0.5, 1.0, 3.5, 200.0):
+        found = np.array([kernels.gamma(shape, stream) for _ in range(20_000)])
+        error = np.sqrt(shape / found.size)
+        assert abs(found.mean() - shape) < 5 * error
+        assert abs(found.var() - shape) < 6 * np.sqrt((2 * shape**2 + 6 * shape) / found.size)
+
+
+def test_an_update_depends_on_the_multiset_of_episodes_alone():
+    rng = np.random.default_rng(0)
+    laws = rng.dirichlet(np.ones(2), (2, 3))
+    episodes = drawn_episodes(np.array([0.5, 0.5]), laws, [[0, 1, 2]] * 40 + [[2, 1]] * 20, rng)
+    answers = []
+    for order in (range(60), reversed(range(60))):
+        stream = draws.stream(0, 0)
+        evidence = evidence_of([episodes[i][::-1] for i in order], 3, 2)
+        chains = posterior.prior_chains(3, 2, 2, None, stream)
+        answers.append(posterior.update(chains, evidence, stream))
+    np.testing.assert_array_equal(answers[0].tables, answers[1].tables)
+    np.testing.assert_array_equal(answers[0].weights, answers[1].weights)
