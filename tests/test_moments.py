@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from rewardmix._check import InputError
+from rewardmix._counting import KEY, SAMPLES
 from rewardmix.episodes import Episodes
-from rewardmix.moments import SMALL_TABLE, Moments, unordered
+from rewardmix.moments import SMALL_TABLE, Moments, PairTable, unordered
 
 
 def drawn(seed, count=200, horizon=5, num_states=4, num_actions=3, values=(0.0, 1.0), early=False):
@@ -163,3 +164,13 @@ def test_counts_are_read_only():
     moments = Moments.of(drawn(5))
     with pytest.raises(ValueError, match="read-only"):
         moments.starts[0] = 1
+
+
+def test_tables_that_are_added_count_all_their_samples():
+    """Bonuses go by the number of samples, so it has to grow by what the tables hold."""
+    table = PairTable.fresh(3, 2)
+    table.add(np.array([1, 4]), np.array([[[1, 2], [3, 4]], [[5, 0], [0, 0]]]))
+    table.add(np.array([4, 5]), np.array([[[0, 1], [1, 0]], [[0, 0], [0, 6]]]))
+    used = table.records[table.records[:, KEY] >= 0]
+    assert dict(zip(used[:, KEY].tolist(), used[:, SAMPLES].tolist(), strict=True)) == {1: 10, 4: 7, 5: 6}
+    assert table.used == 3
