@@ -6,7 +6,7 @@ Whatever pyarrow says about a file that it cannot read becomes one sentence that
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +16,9 @@ from rewardmix._check import InputError, refuse
 
 BATCH = 1 << 20
 """Rows that are decoded at a time."""
+
+WHOLE_DIGITS = 18
+"""Decimal numbers of so many digits fit into 64 bits."""
 
 NEEDED = "Reading and writing logs needs pyarrow: pip install 'rewardmix[logs]'"
 
@@ -67,6 +70,7 @@ class ParquetPiece:
         first: number of the first row group.
         count: how many.
         checksums: whether the pages carry checksums, which are then verified.
+        name: of the file, for messages.
         head: drop the leading rows of the episode that the row group before ended with.
         tail: go on into the following row groups until the last episode is complete.
     """
@@ -75,24 +79,20 @@ class ParquetPiece:
     first: int
     count: int
     checksums: bool = False
+    name: str = ""
     head: bool = False
     tail: bool = False
 
-    @property
-    def name(self) -> str:
-        """For messages."""
-        return self.path
-
     def batches(self, columns: list[str], texts: frozenset[str]) -> Iterator[Any]:
         """Tables of at most ``BATCH`` rows with these columns; text columns come as dictionaries."""
-        with reading(self.path):
+        with reading(self.name):
             file = open_parquet(self.path, sorted(texts & set(columns)), checksums=self.checksums)
             groups = list(range(self.first, self.first + self.count))
             yield from _batches(file, groups, columns)
 
     def neighbour(self, columns: list[str], texts: frozenset[str], *, before: bool) -> Iterator[Any]:
         """Tables of the row groups before (nearest first, one each), or of those after, in order."""
-        with reading(self.path):
+        with reading(self.name):
             file = open_parquet(self.path, sorted(texts & set(columns)), checksums=self.checksums)
             if before:
                 for group in reversed(range(self.first)):
@@ -158,25 +158,81 @@ def is_text(kind: Any) -> bool:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether an Arrow type holds numbers (or truth values)."""
+    """Whether an Arrow type holds numbers (or truth values, or nothing at all)."""
     types = library().types
     if types.is_dictionary(kind):
         return is_number(kind.value_type)
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind))
+    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
+    return bool(plain or types.is_decimal(kind))
 
 
-def as_table(frame: Any) -> Any:
-    """A pyarrow table from a pyarrow, polars or pandas frame; None if it is none of them."""
-    pa = library()
-    if isinstance(frame, pa.Table):
-        return frame
-    if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
+def is_whole_decimal(kind: Any) -> bool:
+    """Whether an Arrow type holds decimal numbers without a fraction that fit into 64 bits."""
+    return bool(library().types.is_decimal(kind) and kind.scale == 0 and kind.precision <= WHOLE_DIGITS)
+
+
+def is_fraction(kind: Any) -> bool:
+    """Whether an Arrow type holds decimal numbers that are none of these, so that no float tells them all apart."""
+    types = library().types
+    if types.is_dictionary(kind):
+        return is_fraction(kind.value_type)
+    return bool(types.is_decimal(kind) and not is_whole_decimal(kind))
+
+
+def is_nothing(kind: Any) -> bool:
+    """Whether an Arrow type holds nothing but nulls."""
+    types = library().types
+    return bool(types.is_null(kind) or (types.is_dictionary(kind) and types.is_null(kind.value_type)))
+
+
+def column_names(frame: Any) -> list[str] | None:
+    """How the columns of a pyarrow, polars or pandas frame are called; None if it is none of them."""
     root = type(frame).__module__.split(".")[0]
-    if root not in ("polars", "pandas") or not hasattr(frame, "columns"):
+    if root not in ("pyarrow", "polars", "pandas") or not hasattr(type(frame), "columns"):
         return None
+    if type(frame).__name__ == "LazyFrame":
+        with _converting():
+            return list(frame.collect_schema().names())
+    return [str(name) for name in (frame.schema.names if root == "pyarrow" else frame.columns)]
+
+
+def as_table(frame: Any, names: Sequence[str]) -> Any:
+    """The named columns of a pyarrow, polars or pandas frame as a pyarrow table, what is run-end encoded written out.
+
+    Other columns are left alone: whatever they hold, nobody asked for it.
+    """
+    pa = library()
+    wanted = list(names)
+    with _converting():
+        if type(frame).__module__.split(".")[0] == "pandas":
+            chosen = frame.loc[:, [str(name) in wanted for name in frame.columns]]
+            table = pa.Table.from_pandas(chosen, preserve_index=False)
+        elif hasattr(frame, "to_arrow") or hasattr(frame, "collect"):
+            chosen = frame.select(wanted)
+            table = (chosen.collect() if type(frame).__name__ == "LazyFrame" else chosen).to_arrow()
+        else:
+            table = pa.Table.from_batches([frame]) if isinstance(frame, pa.RecordBatch) else frame
+        columns = [_written_out(table.column(name)) for name in wanted]
+    return pa.Table.from_arrays(columns, names=wanted)
+
+
+@contextmanager
+def _converting() -> Iterator[None]:
+    """Say in one sentence why a frame in memory does not become a table."""
+    pa = library()
     try:
-        return frame.to_arrow() if root == "polars" else pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+        yield
+    except Exception as error:
+        known = (pa.ArrowException, TypeError, ValueError, OverflowError, MemoryError)
+        if not isinstance(error, known) and type(error).__module__.split(".")[0] != "polars":
+            raise
         reason = " ".join(str(part) for part in error.args)
-        raise InputError(f"log: found a column of mixed types ({reason}), expected one type a column") from error
+        raise InputError(
+            f"log: found a column that Arrow cannot hold, such as a column of mixed types ({reason}), "
+            "expected one type a column"
+        ) from error
+
+
+def _written_out(column: Any) -> Any:
+    pa = library()
+    return pa.compute.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column

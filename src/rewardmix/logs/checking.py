@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix.logs import arrow
 from rewardmix.logs import checking_kernels as kinds
 from rewardmix.logs.columns import MISSING, NO_EPISODE, Coding, Columns, decoded
 from rewardmix.logs.compact import Compact, joined
@@ -105,7 +106,7 @@ def check(piece: Any, coding: Coding, limits: Limits) -> Checked:
         rows += len(columns)
     part = parts[0] if len(parts) == 1 else joined(parts)
     every = np.concatenate([np.empty(0, np.int64), *ids])
-    increasing = bool((np.diff(every) > 0).all())
+    increasing = bool((every[1:] > every[:-1]).all())
     borders = every[[0, -1]] if every.size else every
     problems = _described(piece, coding, limits, counts, firsts)
     return Checked(part, problems, borders, increasing, rows, int(every.size), int(part.lengths.max(initial=0)))
@@ -116,7 +117,7 @@ def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
     left: Columns | None = None
     drop = _last_before(piece, coding) if piece.head else None
     for table in piece.batches(coding.names.listed, coding.texts):
-        columns = decoded(table, coding)
+        columns = _decoded(piece, table, coding)
         if drop is not None:
             strange = np.flatnonzero(columns.episode != drop)
             columns = columns.part(int(strange[0]) if strange.size else len(columns), len(columns))
@@ -137,15 +138,21 @@ def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
 
 def episode_ids(piece: Any, coding: Coding) -> NDArray[np.int64]:
     """The id of every episode of a piece, in order."""
-    ids = [columns.episode[np.append(True, np.diff(columns.episode) != 0)] for columns in whole_episodes(piece, coding)]
+    runs = [columns.episode for columns in whole_episodes(piece, coding)]
+    ids = [episode[np.append(True, episode[1:] != episode[:-1])] for episode in runs]
     return np.concatenate([np.empty(0, np.int64), *ids])
+
+
+def _decoded(piece: Any, table: Any, coding: Coding) -> Columns:
+    with arrow.reading(piece.name):
+        return decoded(table, coding)
 
 
 def _last_before(piece: Any, coding: Coding) -> int | None:
     """The episode that the rows before the piece ended with."""
     for table in piece.neighbour(coding.names.listed, coding.texts, before=True):
         if table.num_rows:
-            return int(decoded(table.slice(table.num_rows - 1), coding).episode[0])
+            return int(_decoded(piece, table.slice(table.num_rows - 1), coding).episode[0])
     return None
 
 
@@ -154,7 +161,7 @@ def _continued(piece: Any, coding: Coding, left: Columns) -> Columns:
     episode = left.episode[-1]
     parts = []
     for table in piece.neighbour(coding.names.listed, coding.texts, before=False):
-        columns = decoded(table, coding)
+        columns = _decoded(piece, table, coding)
         strange = np.flatnonzero(columns.episode != episode)
         parts.append(columns.part(0, int(strange[0]) if strange.size else len(columns)))
         if strange.size:
@@ -173,13 +180,14 @@ def _check_columns(
     size = len(columns)
     symbols, ids = np.empty(size, np.int32), np.empty(size, np.int64)
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
+    fixed = columns.fixed()
     rows, kept, seen = kinds.check_episodes(
-        columns.episode,
-        columns.step,
-        columns.state,
-        columns.action,
-        columns.reward,
-        columns.following,
+        fixed.episode,
+        fixed.step,
+        fixed.state,
+        fixed.action,
+        fixed.reward,
+        fixed.following,
         np.asarray(limits.reward_values),
         limits.num_states,
         limits.num_actions,
@@ -217,16 +225,23 @@ def _raw_rows(piece: Any, coding: Coding, wanted: set[int]) -> dict[int, dict[st
     done, rows = 0, {}
     for table in piece.batches(coding.names.listed, coding.texts):
         if drop is not None:
-            strange = np.flatnonzero(decoded(table, coding).episode != drop)
+            strange = np.flatnonzero(_decoded(piece, table, coding).episode != drop)
             table = table.slice(int(strange[0]) if strange.size else table.num_rows)
             drop = None if strange.size else drop
         for row in wanted:
             if done <= row < done + table.num_rows:
                 rows[row] = {
-                    role: table.column(name)[row - done].as_py() for role, name in names.items() if name is not None
+                    role: _as_python(table.column(name)[row - done]) for role, name in names.items() if name is not None
                 }
         done += table.num_rows
     return rows
+
+
+def _as_python(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):  # bytes that are no text
+        return "unreadable"
 
 
 _OFFENCES: dict[int, Callable[[dict[str, Any], Limits], str]] = {

@@ -13,10 +13,19 @@ from rewardmix._check import Floats, refuse
 from rewardmix.logs import arrow
 
 MISSING = -(1 << 31)
-"""A value that is null, not a whole number, or does not fit."""
+"""Nothing is there: null, or NaN."""
+
+STRANGE = MISSING + 1
+"""Something is there that is no whole number, or one that does not fit."""
+
+LARGEST = (1 << 31) - 1
+"""Of the whole numbers that fit."""
+
+EXACT = 1 << 53
+"""Up to here floats tell whole numbers apart."""
 
 NO_EPISODE = -(1 << 63)
-"""An episode that is null."""
+"""An episode that is null, or no whole number."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,14 @@ class Names:
     next_state: str | None = "next_state"
 
     @property
+    def roles(self) -> dict[str, str]:
+        """Role -> name, of those that are in use."""
+        return {field.name: name for field in fields(self) if (name := getattr(self, field.name)) is not None}
+
+    @property
     def listed(self) -> list[str]:
         """The names that are in use."""
-        return [name for field in fields(self) if (name := getattr(self, field.name)) is not None]
+        return list(self.roles.values())
 
 
 @dataclass(frozen=True)
@@ -87,6 +101,13 @@ class Columns:
     def __len__(self) -> int:
         return int(self.episode.size)
 
+    def fixed(self) -> Columns:
+        """The same, not to be written to: one kind of arrays for the kernels, wherever they come from."""
+        views = [getattr(self, field.name)[:] for field in fields(self)]
+        for view in views:
+            view.setflags(write=False)
+        return Columns(*views)
+
     def part(self, begin: int, end: int) -> Columns:
         """Rows begin .. end - 1."""
         return Columns(*(getattr(self, field.name)[begin:end] for field in fields(self)))
@@ -102,7 +123,7 @@ def decoded(table: Any, coding: Coding) -> Columns:
     none = np.empty(0, np.int32)
     step = none if names.step is None else whole_numbers(table.column(names.step), names.step)
     if coding.first_step:
-        step = np.where(step == MISSING, step, step - np.int32(coding.first_step))
+        step = np.where(step <= STRANGE, step, step - np.int32(coding.first_step))
     following = none if names.next_state is None else _indices(table, names.next_state, coding.state_names)
     return Columns(
         episode_numbers(table.column(names.episode), names.episode),
@@ -123,9 +144,15 @@ def numbers(column: Any, name: str) -> Floats:
     return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
 
 
+def distinct(column: Any, name: str) -> Floats:
+    """The distinct numbers of a column as floats."""
+    pa = arrow.library()
+    return numbers(pa.chunked_array([pa.compute.unique(_plain(column, name))]), name)
+
+
 def labels(column: Any) -> list[str]:
     """The distinct labels of a text column."""
-    return [label for label in arrow.library().compute.unique(column).to_pylist() if label is not None]
+    return [label for label in _dictionary(column)[1] if label is not None]
 
 
 def _indices(table: Any, name: str, vocabulary: tuple[str, ...]) -> NDArray[np.int32]:
@@ -134,13 +161,15 @@ def _indices(table: Any, name: str, vocabulary: tuple[str, ...]) -> NDArray[np.i
         return whole_numbers(column, name)
     codes, found = _dictionary(column)
     places = {label: i for i, label in enumerate(vocabulary)}
-    index = np.array([places.get(label, MISSING) for label in found] + [MISSING], np.int32)
-    return index[codes]
+    index = [MISSING if label is None else places.get(label, STRANGE) for label in found]
+    return np.array([*index, MISSING], np.int32)[codes]
 
 
-def _dictionary(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
+def _dictionary(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
     """Codes (-1 for null) into a list of labels."""
     pa = arrow.library()
+    if pa.types.is_null(column.type):
+        return np.full(len(column), -1, np.int64), []
     if pa.types.is_dictionary(column.type):
         array = column.unify_dictionaries().combine_chunks()
     else:
@@ -154,8 +183,14 @@ def episode_numbers(column: Any, name: str) -> NDArray[np.int64]:
     """Episodes as 64-bit numbers, NO_EPISODE where there is none; labels by their digest."""
     if arrow.is_text(column.type):
         codes, found = _dictionary(column)
-        return np.array([_digest(label) for label in found] + [NO_EPISODE], np.int64)[codes]
-    return _integers(column, name, np.int64, NO_EPISODE)
+        return np.array([*map(_digest, found), NO_EPISODE], np.int64)[codes]
+    values, absent = _exact(column, name)
+    if values.dtype.kind == "f":
+        fits = (values == np.floor(values)) & (np.abs(values) < EXACT)
+        ids = np.where(fits, np.where(fits, values, 0.0).astype(np.int64), NO_EPISODE)
+    else:  # unsigned ones by their bits: all that counts is which are equal
+        ids = values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
+    return np.ascontiguousarray(ids) if absent is None else np.where(absent, NO_EPISODE, ids)
 
 
 def _digest(label: str | None) -> int:
@@ -166,38 +201,54 @@ def _digest(label: str | None) -> int:
 
 
 def whole_numbers(column: Any, name: str) -> NDArray[np.int32]:
-    """Whole numbers, MISSING where there is none."""
-    return _integers(column, name, np.int32, MISSING)
-
-
-def _integers(column: Any, name: str, dtype: Any, missing: int) -> NDArray[Any]:
-    """Whole numbers of a type, ``missing`` for everything that is none."""
-    pa = arrow.library()
-    column = _plain(column, name)
-    if column.null_count and pa.types.is_integer(column.type):
-        column = column.cast(pa.int64(), safe=False).fill_null(NO_EPISODE)
-    values = column.to_numpy(zero_copy_only=False)
-    if values.dtype == dtype:
-        return np.ascontiguousarray(values)
-    highest = np.iinfo(dtype).max
-    if values.dtype.kind == "f":
-        fits = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < min(highest, 1 << 53))
-    elif values.dtype.kind == "u":
-        fits = values <= highest
+    """Whole numbers, MISSING where there is none and STRANGE where there is something else."""
+    values, absent = _exact(column, name)
+    if _all_fit(values):
+        whole = values.astype(np.int32, copy=False)
     else:
-        fits = (values <= highest) & (values >= -highest)
-    return np.where(fits, np.where(fits, values, 0).astype(dtype), dtype(missing))
+        fits = (values > STRANGE) & (values <= LARGEST)
+        if values.dtype.kind == "f":
+            fits &= values == np.floor(values)
+        whole = np.where(fits, np.where(fits, values, 0).astype(np.int32), np.int32(STRANGE))
+        if values.dtype.kind == "f":
+            whole[np.isnan(values)] = MISSING
+    return np.ascontiguousarray(whole) if absent is None else np.where(absent, np.int32(MISSING), whole)
+
+
+def _all_fit(values: NDArray[Any]) -> bool:
+    """Whether all values are whole numbers that fit: the common case, by two fast passes."""
+    if not values.size:
+        return True
+    inside = bool(values.min() > STRANGE and values.max() <= LARGEST)  # not so if one is NaN
+    return inside and (values.dtype.kind != "f" or bool((values == np.floor(values)).all()))
+
+
+def _exact(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """A column as whole numbers of its own width, or as float64; and where it is null (None: nowhere)."""
+    column = _plain(column, name)
+    absent = None
+    if column.null_count:
+        absent = column.is_null().to_numpy(zero_copy_only=False)
+        column = column.fill_null(0)
+    return column.to_numpy(zero_copy_only=False), absent
 
 
 def _plain(column: Any, name: str) -> Any:
-    """A column of numbers as one array: dictionaries decoded, truth values as 0 and 1."""
+    """A column of numbers as one array: whole numbers, or float64; truth values as 0 and 1."""
     pa = arrow.library()
     if not arrow.is_number(column.type):
         refuse(f"column {name!r}", f"type {column.type}", "numbers (or, for episodes, states and actions, text)")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_null(column.type):
-        column = column.cast(pa.float64())
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int32())
-    return column.combine_chunks()
+    target = _plain_type(column.type)
+    return (column if column.type == target else column.cast(target)).combine_chunks()
+
+
+def _plain_type(kind: Any) -> Any:
+    """What numbers of an Arrow type are read as."""
+    pa = arrow.library()
+    if pa.types.is_integer(kind):
+        return kind
+    if pa.types.is_boolean(kind):
+        return pa.int32()
+    return pa.int64() if arrow.is_whole_decimal(kind) else pa.float64()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix.episodes import ABSENT, Episodes
+from rewardmix.episodes import ABSENT, Episodes, room_for
 from rewardmix.logs.world import World
 from rewardmix.model import state_action
 
@@ -68,9 +68,11 @@ class Compact:
         here = np.arange(world.horizon) < self.lengths[:, None]
         x, z = np.divmod(self.symbols, world.num_values)
         state, action = np.divmod(x, world.num_actions)
-        states = np.full((len(self), world.horizon + 1), ABSENT, np.int32)
-        actions = np.full(here.shape, ABSENT, np.int16)
-        outcomes = np.full(here.shape, ABSENT, np.int8)
+        states, actions, outcomes = room_for(
+            len(self), world.horizon, world.num_states, world.num_actions, world.num_values
+        )
+        for array in (states, actions, outcomes):
+            array.fill(ABSENT)
         states[:, :-1][here], actions[here], outcomes[here] = state, action, z
         states[np.arange(len(self)), self.lengths] = self.last
         return Episodes(

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from rewardmix._check import as_count
+from rewardmix._check import as_count, refuse
 from rewardmix.logs.compact import Compact, spill
 from rewardmix.logs.shelf import Shelf
 
@@ -116,6 +116,14 @@ class Processes:
         numbers = {self.pool.submit(function, item): number for number, item in enumerate(items)}
         for future in as_completed(numbers):
             yield numbers[future], future.result()
+
+
+def as_crew(crew: Any) -> Crew:
+    """Hands for a log; those of this process if nothing is given."""
+    hands: Crew = Here() if crew is None else crew
+    if not all(callable(getattr(hands, method, None)) for method in ("hold", "ask", "as_done")):
+        refuse("crew", type(crew).__name__, "Here(), Processes(n) or Cluster(client)")
+    return hands
 
 
 def _shelved(function: Callable[..., Any], path: str, piece: Any, *common: Any) -> Any:

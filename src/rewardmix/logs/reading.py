@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import InputError, as_count, as_floats, refuse
+from rewardmix._check import InputError, as_count, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, check, episode_ids
 from rewardmix.logs.checking_kernels import KINDS
 from rewardmix.logs.columns import Coding, Names
 from rewardmix.logs.compact import Compact
-from rewardmix.logs.crew import Crew, Here, Report
+from rewardmix.logs.crew import Crew, Report, as_crew
 from rewardmix.logs.log import Log, Notes
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sources import Source, source_of
 from rewardmix.logs.survey import Survey, Wanted, survey
-from rewardmix.logs.world import World
+from rewardmix.logs.world import World, as_horizon, as_names, as_told_apart
 
 ROWS_PER_PART = 1 << 21
 """Enough to make starting a part cheap, few enough for many parts to be in memory."""
@@ -74,34 +74,62 @@ def read(
         on_update: called with (parts read, parts in all).
     """
     names = Names(**_roles(columns))
-    declared = Declared(
-        None if num_states is None else as_count("num_states", num_states),
-        None if num_actions is None else as_count("num_actions", num_actions),
-        None if horizon is None else as_count("horizon", horizon),
-        None if reward_values is None else tuple(as_floats("reward_values", reward_values, (None,)).tolist()),
-        tuple(state_names),
-        tuple(action_names),
-    )
+    declared = _declared(horizon, reward_values, num_states, num_actions, state_names, action_names)
+    drop = _as_truth("skip_bad", skip_bad)
+    hands = as_crew(crew)
+    size = as_count("rows_per_part", rows_per_part)
     if isinstance(source, Log):
         refuse("source", "a Log", "something to read; a log that was read goes to fit() as it is")
-    hands = crew or Here()
     if is_dataset(source) or (isinstance(source, str) and source.startswith("minari:")):
         dataset = source.removeprefix("minari:") if isinstance(source, str) else source
         source = read_minari(dataset, horizon=declared.horizon, reward_values=declared.reward_values)
     if isinstance(source, Episodes):
         return _of_episodes(source, declared, hands)
-    found = source_of(source, names, as_count("rows_per_part", rows_per_part))
-    return _checked_log(found, _completed(declared, found), hands, skip_bad, on_update)
+    found = source_of(source, names, size, _labelled(names, declared))
+    return _checked_log(found, _completed(declared, found), hands, drop, on_update)
 
 
-def _roles(columns: Mapping[str, str | None] | None) -> dict[str, Any]:
+def _declared(
+    horizon: Any, reward_values: Any, num_states: Any, num_actions: Any, state_names: Any, action_names: Any
+) -> Declared:
+    """What somebody says about a log, checked."""
+    states = None if num_states is None else as_count("num_states", num_states)
+    actions = None if num_actions is None else as_count("num_actions", num_actions)
+    return Declared(
+        states,
+        actions,
+        None if horizon is None else as_horizon(horizon),
+        None if reward_values is None else tuple(as_told_apart(reward_values).tolist()),
+        as_names("state_names", state_names, states),
+        as_names("action_names", action_names, actions),
+    )
+
+
+def _labelled(names: Names, declared: Declared) -> frozenset[str]:
+    """Columns whose labels were declared: text, even if all of it looks like numbers."""
+    states = (names.state, names.next_state) if declared.state_names else ()
+    actions = (names.action,) if declared.action_names else ()
+    return frozenset(name for name in (*states, *actions) if name is not None)
+
+
+def _roles(columns: Any) -> dict[str, Any]:
+    if columns is None:
+        return {}
     known = {field: getattr(Names, field) for field in Names.__dataclass_fields__}
-    for role, name in (columns or {}).items():
+    if not isinstance(columns, Mapping):
+        refuse("columns", type(columns).__name__, "a mapping such as {'state': 'page', 'step': None}")
+    for role, name in columns.items():
         if role not in known:
             refuse("columns", repr(role), f"one of {', '.join(known)}")
         if name is None and role not in ("step", "next_state"):
             refuse(f"columns[{role!r}]", None, "the name of a column")
-    return dict(columns or {})
+        if name is not None and not isinstance(name, str):
+            refuse(f"columns[{role!r}]", repr(name), "the name of a column, or None")
+    taken: dict[str, str] = {}
+    for role, name in {**known, **columns}.items():
+        if name is not None and taken.setdefault(name, role) != role:
+            refuse("columns", f"{name!r} for {taken[name]} and for {role}", "a column for each role")
+    return dict(columns)
 
 
 def _completed(declared: Declared, source: Source) -> Declared:
@@ -113,11 +141,17 @@ def _completed(declared: Declared, source: Source) -> Declared:
         name: value if (value := getattr(declared, name)) not in (None, ()) else told.get(name, value)
         for name in Declared.__dataclass_fields__
     }
-    return Declared(**filled)
+    return _declared(**filled)
 
 
 def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
-    """Episodes were checked where they were born; only a larger horizon can be declared."""
+    """Episodes were checked where they were born; only a larger horizon, and names, can be declared."""
+    for name in ("num_states", "num_actions"):
+        if getattr(declared, name) not in (None, getattr(episodes, name)):
+            refuse(name, getattr(declared, name), f"{getattr(episodes, name)}, as the episodes have it")
+    values = tuple(episodes.reward_values.tolist())
+    if declared.reward_values not in (None, values):
+        refuse("reward_values", list(declared.reward_values or ()), f"{list(values)}, as the episodes have them")
     longest = int(episodes.lengths.max(initial=1))
     horizon = declared.horizon or episodes.horizon
     if horizon < longest:
@@ -164,8 +198,8 @@ def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool,
         limits.num_actions,
         declared.horizon or longest,
         np.asarray(limits.reward_values),
-        coding.state_names,
-        coding.action_names,
+        coding.state_names or declared.state_names,
+        coding.action_names or declared.action_names,
     )
     notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
     return Log(world, tuple(one.part for one in checked if len(one.part)), crew, notes, source.shelf)
@@ -187,6 +221,10 @@ def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Lim
             found = found + part
     states = declared.state_names or (tuple(sorted(found.states)) if by_name[0] else ())
     actions = declared.action_names or (tuple(sorted(found.actions)) if by_name[1] else ())
+    if by_name[0]:
+        _check_labels(names.state, "states", states, declared.num_states)
+    if by_name[1]:
+        _check_labels(names.action, "actions", actions, declared.num_actions)
     coding = Coding(
         names, texts, states if by_name[0] else (), actions if by_name[1] else (), 1 if found.first_step == 1 else 0
     )
@@ -198,6 +236,20 @@ def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Lim
     )
     _check_limits(limits)
     return coding, limits
+
+
+def _check_labels(column: str, role: str, labels: Sequence[str], count: int | None) -> None:
+    if not labels:
+        refuse(f"column {column!r}", "no label in any row", f"labels of {role}")
+    if count not in (None, len(labels)):
+        advice = f"{len(labels)}, the number of labels of {role}; {role[:-1]}_names declares more"
+        refuse(f"num_{role}", count, advice)
+
+
+def _as_truth(argument: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        refuse(argument, repr(value), "True or False")
+    return bool(value)
 
 
 def _check_limits(limits: Limits) -> None:

@@ -45,15 +45,15 @@ class Source:
     shelf: Any = None
 
 
-def source_of(source: Any, names: Names, rows_per_part: int) -> Source:
-    """The pieces of whatever was given."""
-    table = None if isinstance(source, str | os.PathLike | list | tuple) else arrow.as_table(source)
-    if table is not None:
-        return _of_table(table, names, rows_per_part)
+def source_of(source: Any, names: Names, rows_per_part: int, labelled: frozenset[str] = frozenset()) -> Source:
+    """The pieces of whatever was given; ``labelled``: columns that hold labels even where these look like numbers."""
+    known = None if isinstance(source, str | os.PathLike | list | tuple) else arrow.column_names(source)
+    if known is not None:
+        return _of_table(source, _present(known, names, "the table"), rows_per_part)
     paths = paths_of(source)
     shelf = Shelf() if any(map(_is_text_file, paths)) else None
     files = [
-        _parquet_of(path, shelf.path / f"{i}.parquet") if shelf and _is_text_file(path) else path
+        _parquet_of(path, shelf.path / f"{i}.parquet", names, labelled) if shelf and _is_text_file(path) else path
         for i, path in enumerate(paths)
     ]
     found = _of_files(files, names, rows_per_part, paths)
@@ -62,13 +62,26 @@ def source_of(source: Any, names: Names, rows_per_part: int) -> Source:
 
 
 def paths_of(source: Any) -> list[str]:
-    """The files that a path, a pattern, a directory or a list of them means."""
+    """The files that a path, a pattern, a directory or a list of them means; none of them twice."""
+    paths = _meant(source)
+    places: dict[str, str] = {}
+    for path in paths:
+        place = os.path.realpath(path)
+        if place in places:
+            refuse("source", f"{path!r} a second time", "every file once")
+        places[place] = path
+    return paths
+
+
+def _meant(source: Any) -> list[str]:
     if isinstance(source, list | tuple):
-        return [path for one in source for path in paths_of(one)] or _nothing(source)
+        return [path for one in source for path in _meant(one)] or _nothing(source)
     if not isinstance(source, str | os.PathLike):
         wanted = "a path, a pattern, a table (pyarrow, pandas, polars), a Minari dataset, or Episodes"
         refuse("source", type(source).__name__, wanted)
     path = os.fspath(source)
+    if not isinstance(path, str):
+        refuse("source", repr(path), "a path as text")
     if os.path.isdir(path):
         inside = sorted(str(file) for kind in ("*.parquet", "*.pq", "*.csv") for file in Path(path).glob(kind))
         return inside or _nothing(path)
@@ -85,83 +98,138 @@ def _is_text_file(path: str) -> bool:
     return path.lower().endswith(LOOKS_LIKE_TEXT)
 
 
-def _parquet_of(path: str, target: Path) -> str:
+def _parquet_of(path: str, target: Path, names: Names, labelled: frozenset[str]) -> str:
     """A text file as Parquet, block by block: text cannot be read from the middle."""
     pa = arrow.library()
-    if os.path.getsize(path) == 0:
-        refuse("path", f"an empty file {path!r}", "a CSV file with a header and rows")
-    separator = "\t" if ".tsv" in path.lower() else ","
     with arrow.reading(path):
-        reader = pa.csv.open_csv(
-            path,
-            parse_options=pa.csv.ParseOptions(delimiter=separator),
-            read_options=pa.csv.ReadOptions(block_size=1 << 25),
-        )
+        if os.path.getsize(path) == 0:
+            refuse("path", f"an empty file {path!r}", "a CSV file with a header and rows")
+        reader = _text_reader(path, labelled)
+        times = {f.name for f in reader.schema if f.name in names.listed and pa.types.is_temporal(f.type)}
+        if times:  # what looks like a date is a label like any other
+            reader = _text_reader(path, labelled | times)
         with pa.parquet.ParquetWriter(target, reader.schema, write_page_checksum=True) as writer:
             for batch in reader:
-                writer.write_batch(batch)
+                writer.write_batch(_without_blanks(batch))
     return str(target)
+
+
+def _text_reader(path: str, labelled: Iterable[str]) -> Any:
+    csv, text = arrow.library().csv, arrow.library().string()
+    return csv.open_csv(
+        path,
+        parse_options=csv.ParseOptions(delimiter="\t" if ".tsv" in path.lower() else ","),
+        read_options=csv.ReadOptions(block_size=1 << 25),
+        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(sorted(labelled), text)),
+    )
+
+
+def _without_blanks(batch: Any) -> Any:
+    """An empty cell of a column of labels says nothing, like an empty cell of a column of numbers."""
+    pa = arrow.library()
+    columns = [
+        pa.compute.if_else(pa.compute.equal(column, ""), pa.scalar(None, column.type), column)
+        if pa.types.is_string(column.type)
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _of_files(files: list[str], names: Names, rows_per_part: int, shown: list[str]) -> Source:
     pieces: list[Any] = []
-    first: tuple[Any, str] | None = None
+    every: list[tuple[str, Names, dict[str, str]]] = []
     told: list[dict[str, Any]] = []
     for path, label in zip(files, shown, strict=True):
         with arrow.reading(label):
             file = arrow.open_parquet(path)
             schema, metadata = file.schema_arrow, file.metadata
             groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        names = _present(schema, names, label)
-        kinds = {name: _kind(schema, name, label) for name in names.listed}
-        first = first or (kinds, label)
-        if kinds != first[0]:
-            column = next(name for name in kinds if kinds[name] != first[0].get(name))
-            found = f"{kinds[column]} in {label!r} and {first[0].get(column, 'no such column')} in {first[1]!r}"
-            refuse(f"column {column!r}", found, "one type in all files")
+        there = _present(schema.names, names, label)
+        every.append((label, there, _kinds(schema, there, label)))
         about = _told(metadata.metadata, label)
         told.append(about)
-        pieces += _pieces(path, groups, rows_per_part, checksums=bool(about) or path != label)
-    if first is None or not pieces:
+        pieces += _pieces(path, label, groups, rows_per_part, checksums=bool(about) or path != label)
+    there, texts = _one_form(every)
+    if not pieces:
         refuse("log", f"no rows in {shown[0]!r}", "at least one episode")
-    texts = frozenset(name for name, kind in first[0].items() if kind == "text")
-    return Source("", tuple(pieces), names, texts, _agreed(told))
+    return Source("", tuple(pieces), there, texts, _agreed(told))
 
 
-def _pieces(path: str, groups: list[int], rows_per_part: int, *, checksums: bool) -> list[arrow.ParquetPiece]:
+def _one_form(every: list[tuple[str, Names, dict[str, str]]]) -> tuple[Names, frozenset[str]]:
+    """The columns that all files have, and those that hold labels; files of different forms are refused."""
+    first, names, _ = every[0]
+    kinds: dict[str, tuple[str, str]] = {}
+    for label, there, found in every:
+        if there != names:
+            found_in, not_in = (label, first) if there.next_state else (first, label)
+            refuse(
+                "column 'next_state'",
+                f"it in {found_in!r} and not in {not_in!r}",
+                "it in all files or in none; columns={'next_state': None} leaves it out",
+            )
+        for column, kind in found.items():
+            before, where = kinds.setdefault(column, (kind, label))
+            if NOTHING not in (kind, before) and kind != before:
+                refuse(f"column {column!r}", f"{kind} in {label!r} and {before} in {where!r}", "one type in all files")
+            if before == NOTHING:
+                kinds[column] = kind, label
+    return names, _texts(names, {column: kind for column, (kind, _) in kinds.items()})
+
+
+def _texts(names: Names, kinds: dict[str, str]) -> frozenset[str]:
+    """The columns of labels; states and next states have to be of one kind."""
+    after = NOTHING if names.next_state is None else kinds[names.next_state]
+    if NOTHING not in (after, kinds[names.state]) and after != kinds[names.state]:
+        refuse(f"column {names.next_state!r}", after, f"{kinds[names.state]}, like the column {names.state!r}")
+    return frozenset(column for column, kind in kinds.items() if kind == TEXT)
+
+
+def _pieces(
+    path: str, label: str, groups: list[int], rows_per_part: int, *, checksums: bool
+) -> list[arrow.ParquetPiece]:
     """Consecutive row groups of at least ``rows_per_part`` rows, but for the last."""
     pieces, begin, rows = [], 0, 0
     for group, count in enumerate(groups):
         rows += count
         if rows >= rows_per_part or group == len(groups) - 1:
             if rows:
-                pieces.append(arrow.ParquetPiece(path, begin, group + 1 - begin, checksums))
+                pieces.append(arrow.ParquetPiece(path, begin, group + 1 - begin, checksums, label))
             begin, rows = group + 1, 0
     return pieces
 
 
-def _present(schema: Any, names: Names, label: str) -> Names:
+def _present(known: list[str], names: Names, label: str) -> Names:
     """The names, without the next state if there is no such column."""
-    if names.next_state is not None and names.next_state not in schema.names:
-        if names.next_state != Names.next_state:
-            refuse("columns['next_state']", f"no column {names.next_state!r} in {label!r}", f"one of {schema.names}")
+    if names.next_state == Names.next_state and names.next_state not in known:
         names = replace(names, next_state=None)
-    for role in ("episode", "step", "state", "action", "reward"):
-        name = getattr(names, role)
-        if name is not None and schema.names.count(name) != 1:
-            many = "no column" if name not in schema.names else "several columns"
-            advice = f"one, among {schema.names}; columns={{{role!r}: ...}} says how it is called"
+    for role, name in names.roles.items():
+        if known.count(name) != 1:
+            many = "no column" if name not in known else "several columns"
+            advice = f"one, among {known}; columns={{{role!r}: ...}} says how it is called"
             refuse(f"columns[{role!r}]", f"{many} {name!r} in {label!r}", advice)
     return names
 
 
-def _kind(schema: Any, name: str, label: str) -> str:
-    kind = schema.field(name).type
-    if arrow.is_text(kind):
-        return "text"
-    if arrow.is_number(kind):
-        return "numbers"
-    refuse(f"column {name!r}", f"type {kind} in {label!r}", "numbers or text")
+TEXT, NUMBERS, NOTHING = "text", "numbers", "nothing"
+"""Kinds of columns."""
+
+
+def _kinds(schema: Any, names: Names, label: str) -> dict[str, str]:
+    """What each column holds; what cannot play its role is refused."""
+    return {name: _kind(schema.field(name).type, role, name, label) for role, name in names.roles.items()}
+
+
+def _kind(kind: Any, role: str, name: str, label: str) -> str:
+    if arrow.is_nothing(kind):
+        return NOTHING
+    if arrow.is_text(kind) and role not in ("step", "reward"):
+        return TEXT
+    whole = role != "reward"
+    if arrow.is_number(kind) and not (whole and arrow.is_fraction(kind)):
+        return NUMBERS
+    wanted = "numbers" if not whole else "whole numbers" if role == "step" else "whole numbers, or text"
+    refuse(f"column {name!r}", f"type {kind} in {label!r}", wanted)
 
 
 def _told(metadata: dict[bytes, bytes] | None, label: str) -> dict[str, Any]:
@@ -171,13 +239,14 @@ def _told(metadata: dict[bytes, bytes] | None, label: str) -> dict[str, Any]:
         return {}
     try:
         envelope = json.loads(text)
-        body = envelope["log"]
+        body = dict(envelope["log"])
         whole = zlib.crc32(json.dumps(body, sort_keys=True).encode()) == envelope["crc"]
-    except (ValueError, KeyError, TypeError):
+        whole = whole and isinstance(body["rows"], int)
+    except (ValueError, KeyError, TypeError, RecursionError):
         whole, body = False, {}
     if not whole:
         refuse("path", f"{label!r} whose description is damaged", "a log as it was written")
-    return dict(body)
+    return body
 
 
 def described(body: dict[str, Any]) -> bytes:
@@ -195,17 +264,16 @@ def _agreed(told: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {**world, "rows": sum(one["rows"] for one in every)}
 
 
-def _of_table(table: Any, names: Names, rows_per_part: int) -> Source:
-    names = _present(table.schema, names, "the table")
-    kinds = {name: _kind(table.schema, name, "the table") for name in names.listed}
-    if not table.num_rows:
+def _of_table(frame: Any, names: Names, rows_per_part: int) -> Source:
+    rows = arrow.as_table(frame, names.listed)
+    texts = _texts(names, _kinds(rows.schema, names, "the table"))
+    if not rows.num_rows:
         refuse("log", "no rows in the table", "at least one episode")
-    texts = frozenset(name for name, kind in kinds.items() if kind == "text")
-    episode = episode_numbers(table.column(names.episode), names.episode)
+    with arrow.reading("the table"):
+        episode = episode_numbers(rows.column(names.episode), names.episode)
     starts = np.append(np.flatnonzero(np.append(True, episode[1:] != episode[:-1])), episode.size)
-    wanted = np.arange(0, episode.size, rows_per_part)
+    wanted = np.arange(0, episode.size, min(rows_per_part, episode.size))
     cuts = np.unique(np.append(starts[np.searchsorted(starts, wanted)], episode.size))
-    rows = table.select(names.listed)
     pieces = [
         arrow.TablePiece(rows.slice(a, b - a)) for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
     ]

@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import refuse
+from rewardmix._check import Floats, refuse
 from rewardmix.logs import arrow
-from rewardmix.logs.columns import MISSING, Names, labels, numbers, whole_numbers
-from rewardmix.logs.world import MOST_VALUES
+from rewardmix.logs.columns import LARGEST, STRANGE, Names, distinct, labels, whole_numbers
 
 EVERY = frozenset[Any]()
+
+MOST_VALUES = 127
+"""More that nobody declared are surely measurements."""
+
+DIGITS_BELOW = 1 << 22
+"""Above it neighbouring floats are about as far apart as rewards that count as equal."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ def survey(piece: Any, names: Names, texts: frozenset[str], wanted: Wanted) -> S
     columns = {role: str(name) for role, (name, left) in roles.items() if left}
     if columns:
         for table in piece.batches(sorted(set(columns.values())), texts):
-            found = found + _of_table(table, columns, texts)
+            with arrow.reading(piece.name):
+                found = found + _of_table(table, columns, texts)
     return found
 
 
@@ -91,16 +97,21 @@ def _of_table(table: Any, columns: dict[str, str], texts: frozenset[str]) -> Sur
         if columns[role] in texts:
             return frozenset(labels(column))
         whole = whole_numbers(column, columns[role])
-        whole = whole[whole != MISSING]
+        whole = whole[whole > STRANGE]
         return frozenset([int(whole.min() if lowest else whole.max())] if whole.size else [])
 
     rewards: frozenset[float] = frozenset()
     if "rewards" in columns:
-        found = arrow.library().compute.unique(table.column(columns["rewards"]))
-        paid = numbers(arrow.library().chunked_array([found]), columns["rewards"])
-        rewards = frozenset(np.unique(np.round(paid[np.isfinite(paid)], 9) + 0.0).tolist())
+        rewards = rounded(distinct(table.column(columns["rewards"]), columns["rewards"]))
     states = values("states") | values("follow")
     return Survey(_largest(states), values("actions"), rewards, min(values("steps", lowest=True), default=None))
+
+
+def rounded(paid: Floats) -> frozenset[float]:
+    """The finite values among these to nine digits after the point, where floats of that size have so many."""
+    finite = paid[np.isfinite(paid)]
+    small = np.abs(finite) < DIGITS_BELOW
+    return frozenset(np.unique(np.where(small, np.round(np.where(small, finite, 0.0), 9), finite) + 0.0).tolist())
 
 
 def _largest(values: frozenset[Any]) -> frozenset[Any]:
@@ -128,17 +139,26 @@ def _binary(piece: Any, name: str) -> tuple[frozenset[float], bool]:
 
 
 def _statistics(piece: Any, name: str) -> tuple[int, int] | None:
-    """(smallest, largest) whole number of a column, if every row group says so."""
+    """(smallest, largest) whole number of a column, if every row group says so and both fit."""
     if not isinstance(piece, arrow.ParquetPiece):
         return None
-    with arrow.reading(piece.path):
-        metadata = arrow.open_parquet(piece.path).metadata
-        column = metadata.schema.names.index(name)
-        low, high = [], []
-        for group in range(piece.first, piece.first + piece.count):
-            told = metadata.row_group(group).column(column).statistics
-            if told is None or not told.has_min_max or not isinstance(told.min, int) or isinstance(told.min, bool):
+    with arrow.reading(piece.name):
+        file = arrow.open_parquet(piece.path)
+        column = _place(file, name)
+        limits: list[int] = []
+        for group in range(piece.first, piece.first + piece.count) if column is not None else ():
+            told = file.metadata.row_group(group).column(column).statistics
+            if told is None or not told.has_min_max:
                 return None
-            low.append(told.min)
-            high.append(told.max)
-    return (min(low), max(high)) if low else None
+            limits += [told.min, told.max]
+    fit = all(type(limit) is int and STRANGE < limit <= LARGEST for limit in limits)
+    return (min(limits), max(limits)) if limits and fit else None
+
+
+def _place(file: Any, name: str) -> int | None:
+    """Which of the leaves of a file is a column of whole numbers; parts of nested columns may be called the same."""
+    if not arrow.library().types.is_integer(file.schema_arrow.field(name).type):
+        return None
+    schema = file.schema
+    places = [i for i in range(len(schema)) if schema.column(i).path == name]
+    return places[0] if len(places) == 1 else None

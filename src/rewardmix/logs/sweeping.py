@@ -7,10 +7,9 @@ in it.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,15 @@ from rewardmix.evaluation import controller_value
 from rewardmix.exploration import ExplorationError
 from rewardmix.learning import learn
 from rewardmix.logs import arrow
-from rewardmix.logs.crew import Crew, Here
+from rewardmix.logs.crew import Crew, as_crew
 from rewardmix.logs.fitting import fit
+from rewardmix.logs.writing import as_target, replacing
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, plan_markov, usual_work
 from rewardmix.policy import Controller, uniform
 from rewardmix.recovery import best, paper
 from rewardmix.simulation import simulate
+from rewardmix.work import afford
 
 Method = Callable[[RewardMixingMDP, int, int], Controller]
 """(the true model, episodes, seed) -> a policy; of the model nothing is used but its episodes."""
@@ -45,6 +46,13 @@ def logged(model: RewardMixingMDP, episodes: int, seed: int) -> Controller:
 
 METHODS: dict[str, Method] = {"learn": learned, "paper": partial(learned, method=paper), "log": logged}
 """Methods by name."""
+
+
+CELL_BYTES = 1 << 10
+"""About what a cell takes in memory."""
+
+CELL_OPERATIONS = 1e7
+"""The least that a cell takes."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +109,8 @@ def sweep(
         crew: who runs: this process, ``Processes(n)`` or ``Cluster(client)``.
         on_update: called with (cells done, cells in all).
     """
-    for role, values in {"problems": problems, "methods": methods, "episodes": episodes, "seeds": seeds}.items():
-        if not values:
-            refuse(role, "none", "at least one")
+    hands = as_crew(crew)
+    _check_asked(problems, methods, episodes, seeds, out)
     asked = [
         Row(problem, method, as_count("episodes", budget), as_count("seeds", seed, least=0))
         for problem in problems for method in methods for budget in episodes for seed in seeds
@@ -120,13 +127,41 @@ def sweep(
         if row.cell not in rows
     ]
     done = len(asked) - len(cells)
-    for _, row in (crew or Here()).as_done(run_cell, cells):
+    for _, row in hands.as_done(run_cell, cells):
         rows[row.cell] = row
         _write(out, list(rows.values()))
         done += 1
         if on_update:
             on_update(done, len(asked))
     return [rows[row.cell] for row in asked]
+
+
+def _check_asked(problems: Any, methods: Any, episodes: Any, seeds: Any, out: Any) -> None:
+    """Refuse what cannot be swept over, and more cells than anybody could wait for."""
+    for role, named in {"problems": problems, "methods": methods}.items():
+        if not isinstance(named, Mapping):
+            refuse(role, type(named).__name__, "a mapping of names")
+    for role, numbers in {"episodes": episodes, "seeds": seeds}.items():
+        if not isinstance(numbers, Sequence) or isinstance(numbers, str | bytes):
+            refuse(role, type(numbers).__name__, "a sequence of whole numbers")
+    cells = 1
+    for role, values in {"problems": problems, "methods": methods, "episodes": episodes, "seeds": seeds}.items():
+        try:
+            cells *= len(values)
+        except OverflowError:
+            refuse(role, "more than can be counted", "fewer")
+        if not cells:
+            refuse(role, "none", "at least one")
+    for name, model in problems.items():
+        if not isinstance(model, RewardMixingMDP):
+            refuse(f"problems[{name!r}]", type(model).__name__, "a RewardMixingMDP")
+    for name, method in methods.items():
+        if not callable(method):
+            refuse(f"methods[{name!r}]", type(method).__name__, "a function of a model, episodes and a seed")
+    afford(
+        "sweep", memory=CELL_BYTES * cells, operations=CELL_OPERATIONS * cells, change="fewer seeds, budgets or methods"
+    )
+    as_target("out", out)
 
 
 def run_cell(cell: Cell) -> Row:
@@ -159,14 +194,22 @@ def stored_rows(out: str | os.PathLike[str]) -> list[Row]:
     wanted = set(Row.__dataclass_fields__)
     if set(table.column_names) != wanted:
         refuse("out", f"{os.fspath(out)!r} with columns {table.column_names}", "the results of a sweep, or no file")
-    return [Row(**row) for row in table.to_pylist()]
+    with arrow.reading(os.fspath(out)):
+        rows = [Row(**row) for row in table.to_pylist()]
+    kinds = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)}
+    for number, row in enumerate(rows):
+        for name, kind in kinds.items():
+            if type(getattr(row, name)) is not kind:
+                found = f"{getattr(row, name)!r} in row {number} of {os.fspath(out)!r}"
+                refuse(f"column {name!r}", found, f"{kind.__name__}, as a sweep writes it")
+    return rows
 
 
 def _write(out: str | os.PathLike[str], rows: list[Row]) -> None:
     pa = arrow.library()
-    target = Path(out)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    pa.parquet.write_table(pa.Table.from_pylist([asdict(row) for row in rows]), temporary)
-    os.replace(temporary, target)
+    try:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse("out", f"that the folder of {os.fspath(out)!r} cannot be made ({error.strerror})", "a file to write")
+    with replacing("out", out) as temporary:
+        pa.parquet.write_table(pa.Table.from_pylist([asdict(row) for row in rows]), temporary)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, as_count, as_floats, refuse
-
-MOST_VALUES = 127
-"""Outcomes are stored as one byte."""
+from rewardmix._check import Floats, as_count, as_reward_values, at, first, refuse
+from rewardmix.belief import SAME_REWARD
 
 MOST_STATE_ACTIONS = 1 << 24
-"""More are surely labels that were meant as names; and x*Z + z has to fit into four bytes."""
+"""More are surely identifiers that were meant as something else; and x*Z + z has to fit into four bytes."""
+
+MOST_STEPS = (1 << 31) - 1
+"""Lengths of episodes are stored as four bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +41,19 @@ class World:
     def __post_init__(self) -> None:
         as_count("num_states", self.num_states)
         as_count("num_actions", self.num_actions)
-        as_count("horizon", self.horizon)
-        values = as_floats("reward_values", self.reward_values, (None,))
-        if values.size < 2 or values.size > MOST_VALUES or (np.diff(values) <= 0).any():
-            refuse("reward_values", values.tolist(), f"2 to {MOST_VALUES} different values in increasing order")
+        as_horizon(self.horizon)
+        values = as_told_apart(self.reward_values)
         if self.num_state_actions * values.size > MOST_STATE_ACTIONS:
             found = f"{self.num_states} states x {self.num_actions} actions x {values.size} reward values"
             refuse(
-                "log", found, f"at most {MOST_STATE_ACTIONS} in all (labels such as user ids belong into a text column)"
+                "log",
+                found,
+                f"at most {MOST_STATE_ACTIONS} in all; are the columns of states and actions really identifiers of "
+                "something else, or are rewards measurements that should be rounded?",
             )
         object.__setattr__(self, "reward_values", values)
+        object.__setattr__(self, "state_names", as_names("state_names", self.state_names, self.num_states))
+        object.__setattr__(self, "action_names", as_names("action_names", self.action_names, self.num_actions))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, World) and self._key == other._key
@@ -77,3 +83,40 @@ class World:
     def action(self, index: int) -> str:
         """What to call an action."""
         return repr(self.action_names[index]) if self.action_names else str(int(index))
+
+
+def as_horizon(horizon: object) -> int:
+    """A horizon: the most steps that an episode can have."""
+    steps = as_count("horizon", horizon)
+    if steps > MOST_STEPS:
+        refuse("horizon", steps, f"at most {MOST_STEPS} steps")
+    return steps
+
+
+def as_told_apart(values: ArrayLike) -> Floats:
+    """Increasing reward values, none so close to the next that a reward could count as both."""
+    array = as_reward_values(values)
+    close = np.diff(array) <= 2 * SAME_REWARD
+    if close.any():
+        index = first(close)[0]
+        found = f"{array[index].item()!r} and {array[index + 1].item()!r}"
+        refuse(at("reward_values", (index,)), found, f"values more than {2 * SAME_REWARD:g} apart; round the rewards")
+    return array
+
+
+def as_names(argument: str, names: Iterable[object], count: int | None = None) -> tuple[str, ...]:
+    """Labels, all different, or none; ``count`` of them if that is known."""
+    if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):
+        refuse(argument, type(names).__name__, "a sequence of labels")
+    labels: dict[str, None] = {}
+    for index, name in enumerate(names):
+        if not isinstance(name, str):
+            refuse(at(argument, (index,)), f"{type(name).__name__} {name!r}", "text")
+        if not name.isascii() and name.encode(errors="replace") != name.encode(errors="surrogatepass"):
+            refuse(at(argument, (index,)), ascii(name), "text that can be stored, without halves of characters")
+        if name in labels:
+            refuse(at(argument, (index,)), f"{name!r} a second time", "different labels")
+        labels[name] = None
+    if labels and count is not None and len(labels) != count:
+        refuse(argument, f"{len(labels)} labels", f"{count}, one for each")
+    return tuple(labels)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rewardmix._check import as_count, refuse
+from rewardmix._check import InputError, as_count, refuse
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.sources import METADATA, described
-from rewardmix.logs.world import World
+from rewardmix.logs.world import World, as_names
 
 ROWS_PER_GROUP = 1 << 20
 """About how many rows a row group has."""
@@ -41,34 +42,67 @@ def write(
         action_names: labels to write instead of numbers.
         rows_per_group: about how many rows a row group has; an episode is never cut.
     """
-    parts = iter([episodes] if isinstance(episodes, Episodes) else episodes)
+    parts = _parts(episodes)
     first = next(parts, None)
     if first is None:
         refuse("episodes", "nothing", "at least one part")
-    world = World(
-        first.num_states, first.num_actions, first.horizon, first.reward_values, tuple(state_names), tuple(action_names)
+    names = (
+        as_names("state_names", state_names, first.num_states),
+        as_names("action_names", action_names, first.num_actions),
     )
-    for names, count in ((world.state_names, world.num_states), (world.action_names, world.num_actions)):
-        if names and (len(names) != count or len(set(names)) != count):
-            refuse("names", f"{len(set(names))} different names", f"{count} different names")
+    world = World(first.num_states, first.num_actions, first.horizon, first.reward_values, *names)
     tables = _tables(chain([first], parts), world, as_count("rows_per_group", rows_per_group))
-    save = _save_csv if os.fspath(path).lower().endswith(".csv") else _save_parquet
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    try:
+    with replacing("path", path) as temporary:
+        save = _save_csv if os.fspath(path).lower().endswith(".csv") else _save_parquet
         save(temporary, tables, world)
+
+
+def _parts(episodes: Any) -> Iterator[Episodes]:
+    parts = [episodes] if isinstance(episodes, Episodes) else episodes
+    if not isinstance(parts, Iterable):
+        refuse("episodes", type(episodes).__name__, "Episodes, or parts of them one after the other")
+    for part in parts:
+        if not isinstance(part, Episodes):
+            refuse("episodes", f"a part that is {type(part).__name__}", "Episodes")
+        yield part
+
+
+def as_target(argument: str, path: Any) -> Path:
+    """Where a file is to be written."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        refuse(argument, f"{type(path).__name__} {path!r}", "the path of a file")
+    if Path(path).is_dir():
+        refuse(argument, f"a folder {os.fspath(path)!r}", "a file to write")
+    return Path(path)
+
+
+@contextmanager
+def replacing(argument: str, path: str | os.PathLike[str]) -> Iterator[str]:
+    """A file to write to beside ``path``, which takes its place in one step when all is well."""
+    target = as_target(argument, path)
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        yield temporary
         os.replace(temporary, target)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        refuse(argument, f"{os.fspath(path)!r}, which cannot be written ({reason})", "a file in a folder that is there")
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def _tables(parts: Iterable[Episodes], world: World, rows_per_group: int) -> Iterator[Any]:
     """Tables of whole episodes, each to become a row group."""
     done = 0
     for part in parts:
-        if (part.num_states, part.num_actions, part.horizon) != (world.num_states, world.num_actions, world.horizon):
-            refuse("episodes", repr(part), "parts of one log, with the same states, actions and horizon")
+        sizes = part.num_states, part.num_actions, part.horizon, part.reward_values.tolist()
+        if sizes != (world.num_states, world.num_actions, world.horizon, world.reward_values.tolist()):
+            refuse("episodes", repr(part), "parts of one log, with the same states, actions, horizon and reward values")
         ends = np.cumsum(part.lengths)
         cuts = np.searchsorted(ends, np.arange(rows_per_group, int(ends[-1]) if len(part) else 0, rows_per_group))
         borders = np.unique(np.concatenate([[0], cuts, [len(part)]]))

@@ -1,0 +1,546 @@
+"""Odd logs, one by one: each is counted as it should be, or refused in a sentence that names what is odd."""
+
+import datetime
+import decimal
+import os
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from logs import oracles_logs as oracles
+from rewardmix import InputError, logs
+
+ROWS = {
+    "episode": [7, 7, 7, 8, 8, 9],
+    "step": [0, 1, 2, 0, 1, 0],
+    "state": [0, 1, 2, 2, 0, 1],
+    "action": [0, 1, 0, 1, 1, 0],
+    "reward": [0, 1, 1, 0, 0, 1],
+}
+NEXT = [1, 2, 0, 0, 2, 1]
+STATES = [[0, 1, 2, -1], [2, 0, -1, -1], [1, -1, -1, -1]]
+DECLARED = {"num_states": 3, "num_actions": 2, "reward_values": (0, 1), "horizon": 3}
+
+
+def table(types=None, **columns):
+    """The rows above with some columns replaced and some Arrow types."""
+    rows = {**ROWS, **columns}
+    types = types or {}
+    return pa.table({name: typed(values, types.get(name)) for name, values in rows.items()})
+
+
+def typed(values, kind):
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if kind == pa.float16():
+        return pa.array([value if value is None else np.float16(value) for value in values], kind)
+    if kind is not None and pa.types.is_boolean(kind):
+        return pa.array([value if value is None else bool(value) for value in values])
+    if kind is not None and pa.types.is_decimal(kind):
+        return pa.array([value if value is None else decimal.Decimal(value) for value in values], kind)
+    return pa.array(values, kind)
+
+
+def as_file(folder, source, name="a.parquet"):
+    pq.write_table(source, folder / name)
+    return folder / name
+
+
+@pytest.fixture(params=["table", "file"])
+def given(request, tmp_path):
+    """The same rows in memory and in a file."""
+    return (lambda source: source) if request.param == "table" else (lambda source: as_file(tmp_path, source))
+
+
+def states_of(source, **options):
+    return logs.read(source, **options).episodes().states.tolist()
+
+
+# next states
+
+
+@pytest.mark.parametrize("far", [2**31, 2**40, -(2**31), -(2**31) + 1, -(2**63), 2**63 - 1, 73])
+@pytest.mark.parametrize("others", [False, True], ids=["full", "with nulls"])
+def test_a_last_next_state_far_outside_the_states_is_an_unknown_state(given, far, others):
+    following = [*NEXT[:4], None if others else NEXT[4], far]
+    source = given(table({"next_state": pa.int64()}, next_state=following))
+    with pytest.raises(InputError, match=r"unknown states: 1, first in episode 9, step 0 .* and next state -?\d+"):
+        logs.read(source, **DECLARED)
+    assert len(logs.read(source, skip_bad=True, **DECLARED)) == 2
+
+
+def test_the_smallest_number_of_four_bytes_is_a_state_and_not_a_missing_one(given):
+    source = given(table({"next_state": pa.int32()}, next_state=[*NEXT[:5], -(2**31)]))
+    with pytest.raises(InputError, match="unknown states: 1"):
+        logs.read(source, **DECLARED)
+
+
+@pytest.mark.parametrize("strange", [0.5, float("inf"), 1e300])
+def test_a_last_next_state_that_is_no_whole_number_is_an_unknown_state(given, strange):
+    with pytest.raises(InputError, match="unknown states: 1"):
+        logs.read(given(table(next_state=[*NEXT[:5], strange])), **DECLARED)
+
+
+def test_a_last_next_state_that_is_no_known_label_is_an_unknown_state(given):
+    labels = pa.array(["a", "b", "c", "c", "a", "b"])
+    source = given(table(state=labels, next_state=["b", "c", "a", "a", "c", "?"]))
+    with pytest.raises(InputError, match="unknown states: 1"):
+        logs.read(source, state_names="abc")
+    assert logs.read(source).world.num_states == 4
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+def test_a_last_next_state_that_is_not_there_is_one_that_nobody_kept(given, nothing):
+    source = given(table(next_state=pa.array([*map(float, NEXT[:5]), nothing], pa.float64())))
+    assert states_of(source) == [[0, 1, 2, 0], [2, 0, 2, -1], [1, -1, -1, -1]]
+
+
+def test_next_states_in_one_of_two_files_are_refused_by_name(tmp_path):
+    with_next = as_file(tmp_path, table(next_state=NEXT), "a.parquet")
+    without = as_file(tmp_path, table(), "b.parquet")
+    for files in ([with_next, without], [without, with_next]):
+        with pytest.raises(
+            InputError, match=r"column 'next_state': found it in .*a\.parquet' and not in .*b\.parquet'"
+        ):
+            logs.read(files)
+        assert len(logs.read(files, columns={"next_state": None})) == 6
+
+
+def test_next_states_of_another_kind_than_the_states_are_refused(given):
+    source = given(table(state=pa.array(list("abccab")), next_state=NEXT))
+    with pytest.raises(InputError, match="column 'next_state': found numbers, expected text, like the column 'state'"):
+        logs.read(source)
+
+
+def test_a_column_of_nulls_is_a_column_of_any_kind(tmp_path):
+    rows = {"episode": range(6), "step": [0] * 6, "state": list("abccab")}
+    one = as_file(tmp_path, table(**rows, next_state=list("bcaacd")), "a.parquet")
+    two = as_file(tmp_path, table(**rows, next_state=pa.nulls(6)), "b.parquet")
+    for files in ([one, two], [two, one]):
+        log = logs.read(files)
+        assert log.world.state_names == ("a", "b", "c", "d")
+        assert sorted(log.episodes().states[:, 1].tolist()) == [-1] * 6 + [0, 0, 1, 2, 2, 3]
+
+
+# types of columns
+
+
+WHOLE = [
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+    pa.float16(), pa.float32(), pa.float64(), pa.decimal128(18, 0), pa.decimal256(9, 0),
+    pa.dictionary(pa.int8(), pa.int64()), pa.dictionary(pa.uint64(), pa.uint8()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WHOLE, ids=str)
+@pytest.mark.parametrize("role", ["episode", "step", "state", "action", "reward", "next_state"])
+def test_whole_numbers_of_every_type(given, kind, role):
+    values = {**ROWS, "next_state": NEXT}[role]
+    column = pa.array(values).dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else typed(values, kind)
+    log = logs.read(given(table(**{"next_state": NEXT, role: column})))
+    assert log.episodes().states.tolist() == [[0, 1, 2, 0], [2, 0, 2, -1], [1, 1, -1, -1]]
+    assert (log.world.num_states, log.world.num_actions, log.world.reward_values.tolist()) == (3, 2, [0.0, 1.0])
+
+
+@pytest.mark.parametrize("kind", WHOLE[:-2], ids=str)
+def test_steps_of_every_type_may_begin_with_one(given, kind):
+    assert states_of(given(table(step=typed([1, 2, 3, 1, 2, 1], kind)))) == STATES
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.uint8(), pa.decimal128(5, 2), pa.float16()], ids=str)
+@pytest.mark.parametrize("missing", [False, True])
+def test_rewards_of_every_type(given, kind, missing):
+    rewards = [*ROWS["reward"][:5], None if missing else 1]
+    source = given(table(reward=typed(rewards, kind)))
+    if missing:
+        with pytest.raises(InputError, match="rewards that are NaN or missing: 1, first in episode 9"):
+            logs.read(source)
+        assert logs.read(source, skip_bad=True).world.reward_values.tolist() == [0.0, 1.0]
+    else:
+        assert logs.read(source).episodes().outcomes.tolist() == [[0, 1, 1], [0, 0, -1], [1, -1, -1]]
+
+
+def test_unsigned_states_beyond_the_signed_ones_are_unknown(given):
+    for nulls in ([], [None]):
+        rows = {name: values + values[-1:] * len(nulls) for name, values in ROWS.items()}
+        rows["episode"] = rows["episode"][:6] + [10] * len(nulls)
+        state = pa.array([0, 1, 2, 2, 2**64 - 1, 1, *nulls], pa.uint64())
+        source = given(table(**{**rows, "state": state}))
+        with pytest.raises(InputError, match=rf"unknown states: {1 + len(nulls)}, first in episode 8.*state 1844"):
+            logs.read(source, **DECLARED)
+        log = logs.read(source, skip_bad=True)
+        assert (len(log), log.world.num_states) == (2, 3)
+
+
+def test_unsigned_episodes_of_all_64_bits(given):
+    big = 2**64 - 1
+    source = given(table(episode=pa.array([big, big, big, 5, 5, 2**63 + 1], pa.uint64())))
+    assert states_of(source) == STATES
+
+
+def test_numbers_in_nested_columns_of_the_same_name_are_not_the_states(tmp_path):
+    extra = pa.array([{"state": 86, "step": 5, "action": 40, "reward": 1}] * 6)
+    source = pa.table({"about": extra, **{name: table()[name] for name in ROWS}})
+    log = logs.read(as_file(tmp_path, source))
+    assert (log.world.num_states, log.world.num_actions) == (3, 2)
+    assert log.episodes().states.tolist() == STATES
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"x"] * 6),
+        pa.array([b"xy"] * 6, pa.binary(2)),
+        pa.array([datetime.date(2020, 1, 1)] * 6),
+        pa.array([datetime.datetime(2020, 1, 1)] * 6),
+        pa.array([1] * 6, pa.duration("s")),
+        pa.array([1] * 6, pa.time32("s")),
+        pa.array([[0]] * 6),
+        pa.array([[0]] * 6, pa.list_(pa.int8(), 1)),
+        pa.array([{"a": 1}] * 6),
+        pa.array([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int8())),
+        pa.array([decimal.Decimal("0.5")] * 6),
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"x" * 16] * 6, pa.binary(16))),
+    ],
+    ids=lambda column: str(column.type),
+)
+@pytest.mark.parametrize("role", ["episode", "step", "state", "action", "next_state", "reward"])
+def test_columns_that_cannot_play_their_role_are_refused_by_type(given, column, role):
+    source = given(table(**{role: column}))
+    if role == "reward" and pa.types.is_decimal(column.type):
+        assert logs.read(source).world.reward_values.tolist() == [0.0, 0.5]
+        return
+    with pytest.raises(InputError, match=rf"column '{role}': found type .* expected (whole )?numbers"):
+        logs.read(source)
+
+
+@pytest.mark.parametrize("role", ["step", "reward"])
+def test_text_where_only_numbers_will_do_is_refused_by_type(given, role):
+    with pytest.raises(InputError, match=f"column '{role}': found type string in .*, expected"):
+        logs.read(given(table(**{role: ["x"] * 6})))
+
+
+LABELS = [
+    pa.array(list("abccab"), kind) for kind in (pa.string(), pa.large_string(), pa.string_view())
+] + [pa.array(list("abccab")).dictionary_encode()]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", LABELS, ids=lambda column: str(column.type)[:20])
+def test_labels_of_every_type(given, column):
+    log = logs.read(given(table(state=column, episode=pa.array(list("xxxyyz"), pa.large_string()))))
+    assert log.world.state_names == ("a", "b", "c")
+    assert log.episodes().states.tolist() == STATES
+
+
+def test_run_end_encoded_columns_in_memory():
+    ends = pa.RunEndEncodedArray.from_arrays([3, 5, 6], ["x", "y", "z"])
+    assert states_of(table(episode=ends)) == STATES
+
+
+def test_chunks_some_of_them_empty_with_dictionaries_of_their_own():
+    parts = [pa.array(list("ab")), pa.array([], pa.string()), pa.array(list("ccab"))]
+    column = pa.chunked_array([part.dictionary_encode() for part in parts])
+    assert states_of(table(state=column)) == STATES
+
+
+def test_text_that_is_no_text_is_refused(given):
+    offsets = pa.array(["abc"] * 6).buffers()[1]
+    broken = pa.StringArray.from_buffers(6, offsets, pa.py_buffer(b"\xff\xfe\xff" * 6))
+    for role in ("state", "episode"):
+        with pytest.raises(InputError, match="damaged or of another kind"):
+            logs.read(given(table(**{role: broken})))
+
+
+def test_a_column_of_labels_without_a_label_is_refused(given):
+    with pytest.raises(InputError, match="column 'state': found no label in any row"):
+        logs.read(given(table(state=pa.nulls(6, pa.string()))))
+
+
+def test_rewards_so_large_that_rounding_would_move_them(given):
+    for rewards in ([0.0, 1e300, 1e300, 0.0, 0.0, 1e300], [0.1, 1e8 + 0.1, 1e8 + 0.1, 0.1, 0.1, 1e8 + 0.1]):
+        log = logs.read(given(table(reward=rewards)))
+        assert log.world.reward_values.tolist() == sorted(set(rewards))
+        assert log.episodes().outcomes.tolist() == [[0, 1, 1], [0, 0, -1], [1, -1, -1]]
+
+
+def test_reward_values_that_cannot_be_told_apart_are_refused(given):
+    with pytest.raises(InputError, match="values more than 2e-09 apart; round the rewards"):
+        logs.read(given(table(reward=[0.5, 0.500000001, 0.5, 0.5, 0.5, 0.5])))
+    with pytest.raises(InputError, match=r"reward_values\[0\]: found 0.0 and 1e-09"):
+        logs.read(given(table()), reward_values=(0, 1e-9))
+
+
+def test_negative_zeros_are_zeros(given):
+    log = logs.read(given(table(reward=[-0.0, 1.0, 1.0, 0.0, -0.0, 1.0], state=[-0.0, 1.0, 2.0, 2.0, 0.0, 1.0])))
+    assert log.episodes().states.tolist() == STATES
+    assert [str(value) for value in log.world.reward_values] == ["0.0", "1.0"]
+
+
+def test_episode_numbers_that_wrap_around_and_come_again_are_noticed(given):
+    quarter = 1 << 62
+    ids = [-(1 << 63) + 1 + k * quarter for k in (0, 1, 2, 3)]
+    rows = {"episode": [*ids, ids[0]], "step": [0] * 5, "state": [0] * 5, "action": [0] * 5, "reward": [0, 1, 0, 1, 0]}
+    with pytest.raises(InputError, match="episodes in two places of a file: 1"):
+        logs.read(given(pa.table(rows)))
+
+
+# frames
+
+
+def test_a_lazy_frame_is_collected():
+    assert states_of(pl.DataFrame(ROWS).lazy()) == STATES
+    with pytest.raises(InputError, match="log: found a column that Arrow cannot hold"):
+        logs.read(pl.DataFrame(ROWS).lazy().with_columns(pl.col("nothing")))
+
+
+def test_numbers_too_large_for_arrow_are_refused():
+    frame = pd.DataFrame({**ROWS, "state": [0, 1, 2, 2, 10**30, 1]})
+    with pytest.raises(InputError, match="log: found a column that Arrow cannot hold"):
+        logs.read(frame)
+
+
+def test_other_columns_of_a_frame_are_left_alone():
+    assert states_of(pd.DataFrame(ROWS).assign(other=[1, "x", None, 10**40, object(), 2])) == STATES
+    frame = pl.DataFrame(ROWS).with_columns(pl.Series("other", [object()] * 6, dtype=pl.Object))
+    assert states_of(frame) == STATES
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path):
+    twice = pa.Table.from_arrays([*table().columns, table()["state"]], names=[*ROWS, "state"])
+    for source in (twice, as_file(tmp_path, twice), twice.to_batches()[0]):
+        with pytest.raises(InputError, match=r"columns\['state'\]: found several columns 'state'"):
+            logs.read(source)
+    following = pd.DataFrame({"next_state": NEXT})
+    frame = pd.concat([pd.DataFrame(ROWS), following, following], axis=1)
+    with pytest.raises(InputError, match=r"columns\['next_state'\]: found several columns 'next_state'"):
+        logs.read(frame)
+
+
+def test_text_with_half_a_character_is_refused(tmp_path):
+    half = "\ud800"
+    with pytest.raises(InputError, match=r"log: found a column that Arrow cannot hold"):
+        logs.read(pd.DataFrame({**ROWS, "state": pd.Series([half] * 6, dtype=object)}))
+    with pytest.raises(InputError, match=r"state_names\[1\]: found '\\ud800', expected text that can be stored"):
+        logs.read(table(), state_names=["a", half, "c"])
+    with pytest.raises(InputError, match=r"action_names\[0\]: found '\\ud800'"):
+        logs.write(tmp_path / "a.parquet", oracles.uniform_log(9), action_names=[half, "b", "c"])
+    with pytest.raises(InputError, match="source: found no file"):
+        logs.read(half)
+    with pytest.raises(InputError, match=r"columns\['state'\]: found no column"):
+        logs.read(table(), columns={"state": half})
+    with pytest.raises(InputError, match="cannot be written"):
+        logs.write(str(tmp_path / half), oracles.uniform_log(9))
+
+
+# several files
+
+
+def test_columns_in_another_order_and_of_other_widths_are_the_same_log(tmp_path):
+    one = as_file(tmp_path, table({"state": pa.uint8(), "reward": pa.bool_(), "step": pa.uint64()}), "a.parquet")
+    other = table({"state": pa.float16(), "action": pa.int64(), "reward": pa.float32()})
+    two = as_file(tmp_path, other.select(sorted(ROWS, reverse=True)), "b.parquet")
+    assert states_of([one, two]) == STATES * 2
+    assert states_of([two, one]) == STATES * 2
+
+
+def test_files_and_row_groups_without_rows_are_nothing(tmp_path):
+    with pq.ParquetWriter(tmp_path / "a.parquet", table().schema) as writer:
+        for begin, count in ((0, 0), (0, 2), (0, 0), (2, 4), (6, 0)):
+            writer.write_table(table().slice(begin, count))
+    as_file(tmp_path, table().slice(6), "b.parquet")
+    for size in (1, 2, 100):
+        log = logs.read(tmp_path, rows_per_part=size)
+        assert log.episodes().states.tolist() == STATES
+    with pytest.raises(InputError, match="log: found no rows in .*b.parquet"):
+        logs.read(tmp_path / "b.parquet")
+
+
+def test_a_file_that_is_given_twice_is_refused(tmp_path):
+    path = as_file(tmp_path, table())
+    with pytest.raises(InputError, match=r"source: found '.*a\.parquet' a second time"):
+        logs.read([path, tmp_path])
+
+
+# CSV
+
+
+def csv(folder, text, name="a.csv"):
+    (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder / name
+
+
+HEADER = "episode,step,state,action,reward,next_state\n"
+
+
+def test_empty_cells_of_labels_in_csv_are_missing_and_no_label(tmp_path):
+    path = csv(tmp_path, HEADER + 'u,0,b,x,0,a\nu,1,a,x,1,\nv,0,b,y,1,""\n')
+    log = logs.read(path)
+    assert log.world.state_names == ("a", "b")
+    assert log.episodes().states.tolist() == [[1, 0, -1], [1, -1, -1]]
+
+
+def test_labels_in_csv_that_look_like_numbers_or_dates(tmp_path):
+    path = csv(tmp_path, HEADER + "2020-01-01,0,1,x,0,0\n2020-01-01,1,0,x,1,\n2020-01-02,0,1,y,1,0\n")
+    assert logs.read(path, state_names=["1", "0"]).episodes().states.tolist() == [[0, 1, -1], [0, 1, -1]]
+    assert logs.read(path).episodes().states.tolist() == [[1, 0, -1], [1, 0, -1]]
+
+
+def test_a_problem_in_csv_names_the_file_that_was_given(tmp_path):
+    path = csv(tmp_path, HEADER + "1,0,0,0,1,0\n2,0,0,7,1,0\n")
+    with pytest.raises(InputError, match=r"unknown actions: 1, first in episode 2, step 0 of .*test_a_problem.*a\.csv"):
+        logs.read(path, num_actions=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff\xfe\x00",
+        HEADER.encode() + b"1,0,\xff,0,1,0\n",
+        b"episode,step,state,state,action,reward\n1,0,0,0,0,0\n",
+    ],
+)
+def test_csv_that_cannot_be_meant_is_refused(tmp_path, text):
+    with pytest.raises(InputError, match="expected"):
+        logs.read(csv(tmp_path, text))
+
+
+# arguments
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": ["state"]}, "columns: found list, expected a mapping"),
+        ({"columns": {"state": "action"}}, "columns: found 'action' for state and for action"),
+        ({"columns": {"next_state": "state"}}, "columns: found 'state' for state and for next_state"),
+        ({"columns": {"state": 3}}, r"columns\['state'\]: found 3, expected the name of a column"),
+        ({"columns": {"page": "state"}}, "columns: found 'page', expected one of episode"),
+        ({"columns": {"next_state": "after"}}, r"columns\['next_state'\]: found no column 'after'"),
+        ({"horizon": 10**400}, "horizon: found 10+"),
+        ({"horizon": 2**40}, "horizon: found 1099511627776, expected at most 2147483647 steps"),
+        ({"horizon": 0}, "horizon: found 0"),
+        ({"horizon": 2.5}, "horizon: found 2.5"),
+        ({"horizon": True}, "horizon: found True"),
+        ({"num_states": -1}, "num_states: found -1"),
+        ({"num_states": 10**400}, "num_states: found 10+"),
+        ({"num_actions": "3"}, "num_actions: found '3'"),
+        ({"num_actions": 2**40}, "log: found 3 states x 1099511627776 actions"),
+        ({"reward_values": (0, 10**400)}, "reward_values"),
+        ({"reward_values": (0, float("nan"))}, r"reward_values\[1\]: found nan"),
+        ({"reward_values": (0, float("inf"))}, r"reward_values\[1\]: found inf"),
+        ({"reward_values": (1, 0)}, r"reward_values\[1\]: found 0"),
+        ({"reward_values": (1,)}, "reward_values: found"),
+        ({"reward_values": "x"}, "reward_values: found"),
+        ({"rows_per_part": 0}, "rows_per_part: found 0"),
+        ({"rows_per_part": 1.5}, "rows_per_part: found 1.5"),
+        ({"skip_bad": "no"}, "skip_bad: found 'no', expected True or False"),
+        ({"state_names": "aab"}, r"state_names\[1\]: found 'a' a second time"),
+        ({"state_names": [1, 2, 3]}, r"state_names\[0\]: found int 1"),
+        ({"state_names": 3}, "state_names: found int"),
+        ({"state_names": "ab", "num_states": 3}, "state_names: found 2 labels, expected 3"),
+        ({"crew": 3}, "crew: found int"),
+    ],
+)  # fmt: skip
+def test_arguments_of_read_are_refused_by_name(options, message):
+    with pytest.raises(InputError, match=message):
+        logs.read(table(), **options)
+
+
+def test_sizes_without_a_limit_are_taken():
+    assert states_of(table(), rows_per_part=10**18) == STATES
+    assert logs.read(table(), horizon=2**31 - 1).world.horizon == 2**31 - 1
+
+
+def test_declared_numbers_of_labels_are_the_numbers_of_labels():
+    labels = table(state=list("abccab"))
+    with pytest.raises(InputError, match="num_states: found 5, expected 3, the number of labels of states"):
+        logs.read(labels, num_states=5)
+    named = logs.read(table(), state_names=["home", "list", "item"])
+    assert named.world.state_names == ("home", "list", "item")
+
+
+def test_what_episodes_have_cannot_be_declared_otherwise():
+    episodes = oracles.uniform_log(9)
+    with pytest.raises(InputError, match="num_states: found 9, expected 4, as the episodes have it"):
+        logs.read(episodes, num_states=9)
+    with pytest.raises(InputError, match="reward_values: found"):
+        logs.read(episodes, reward_values=(0, 2))
+    with pytest.raises(InputError, match="state_names: found 2 labels, expected 4"):
+        logs.read(episodes, state_names="ab")
+
+
+# sizes
+
+
+@pytest.mark.parametrize("count", [127, 128, 129, 255, 256, 257, 32_767, 32_768, 40_000, 65_536, 65_537])
+@pytest.mark.parametrize("role", ["state", "action"])
+def test_many_states_and_actions(given, role, count):
+    log = logs.read(given(table(**{role: [0, 1, count - 1, 2, 0, 1]})))
+    assert (log.world.num_states, log.world.num_actions) == ((count, 2) if role == "state" else (3, count))
+    episodes = log.episodes()
+    column = episodes.states if role == "state" else episodes.actions
+    assert column[0, 2] == count - 1
+    assert log.moments.outcomes.sum() == 6
+    back = logs.read(episodes)
+    assert back.moments == log.moments
+
+
+@pytest.mark.parametrize("count", [127, 128, 129, 255, 256, 257])
+def test_many_reward_values(given, count):
+    rewards = [0, count - 1, 1, 2, 3, 4]
+    log = logs.read(given(table(reward=rewards)), reward_values=range(count))
+    assert log.episodes().outcomes.tolist() == [[0, count - 1, 1], [2, 3, -1], [4, -1, -1]]
+    assert log.moments.outcomes.sum() == 6
+
+
+# writing
+
+
+def test_writing_to_a_folder_or_nowhere_is_refused(tmp_path):
+    episodes = oracles.uniform_log(9)
+    with pytest.raises(InputError, match="path: found a folder"):
+        logs.write(tmp_path, episodes)
+    with pytest.raises(InputError, match=r"path: found '.*nope.a\.parquet', which cannot be written \(No such file"):
+        logs.write(tmp_path / "nope" / "a.parquet", episodes)
+    with pytest.raises(InputError, match="cannot be written"):
+        logs.write(str(tmp_path / "a\0b"), episodes)
+    for path in (3, None, b"a.parquet"):
+        with pytest.raises(InputError, match="path: found .* expected the path of a file"):
+            logs.write(path, episodes)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("episodes", "options", "message"),
+    [
+        (3, {}, "episodes: found int"),
+        ([3], {}, "episodes: found a part that is int"),
+        ([], {}, "episodes: found nothing"),
+        (oracles.uniform_log(9), {"rows_per_group": 0}, "rows_per_group: found 0"),
+        (oracles.uniform_log(9), {"rows_per_group": float("nan")}, "rows_per_group: found nan"),
+        (oracles.uniform_log(9), {"state_names": "ab"}, "state_names: found 2 labels, expected 4"),
+        (oracles.uniform_log(9), {"state_names": "aabb"}, r"state_names\[1\]: found 'a' a second time"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(tmp_path, episodes, options, message):
+    with pytest.raises(InputError, match=message):
+        logs.write(tmp_path / "a.parquet", episodes, **options)
+    assert os.listdir(tmp_path) == []
+
+
+def test_any_size_of_row_groups_is_taken(tmp_path):
+    logs.write(tmp_path / "a.parquet", oracles.uniform_log(9), rows_per_group=10**18)
+    assert len(logs.read(tmp_path / "a.parquet")) == 9
+
+
+def test_parts_with_other_reward_values_are_no_parts_of_one_log(tmp_path):
+    import dataclasses
+
+    episodes = oracles.uniform_log(9)
+    other = dataclasses.replace(episodes, reward_values=np.array([0.0, 2.0]))
+    with pytest.raises(InputError, match="parts of one log, with the same states, actions, horizon and reward values"):
+        logs.write(tmp_path / "a.parquet", [episodes, other])
