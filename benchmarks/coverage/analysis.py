@@ -122,6 +122,20 @@ def show_pairs(rows: list[dict[str, Any]]) -> None:
     print()
 
 
+def show_program(rows: list[dict[str, Any]]) -> None:
+    """How many of the sets leave the program feasible."""
+    print("the program on sets that hold the true rewards, weights known")
+    table(
+        ["sets", "w", "feasible", "largest kappa"],
+        [
+            [row["made"], f"{row['from']:g} .. {row['to']:g}", f"{row['feasible']} of {row['sets']}", row["kappa"]]
+            for row in rows
+        ],
+    )
+    print(f"feasible: {sum(row['feasible'] for row in rows)} of {sum(row['sets'] for row in rows)}")
+    print()
+
+
 class Intervals(NamedTuple):
     """One kind of world and budget: the share that holds by bootstrap over worlds, and of one interval of each."""
 
@@ -251,6 +265,7 @@ def show_regret(rows: list[dict[str, Any]]) -> None:
 SHOW = {
     "radii": show_radii,
     "pairs": show_pairs,
+    "program": show_program,
     "rewards": show_rewards,
     "validation": show_validation,
     "regret": show_regret,

@@ -1,6 +1,6 @@
 """How often radii, intervals and estimates are right, where the truth is known.
 
-python -m benchmarks.coverage.run [--quick] [--parts radii,pairs,rewards,validation,regret]
+python -m benchmarks.coverage.run [--quick] [--parts radii,pairs,program,rewards,validation,regret]
 
 Learning is without refinement throughout.
 """
@@ -13,7 +13,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 
 import argparse
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,14 @@ from rewardmix.exploration import explore
 from rewardmix.learning import learn
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
-from rewardmix.recovery import confidence_set, normal, recover
+from rewardmix.policy import uniform
+from rewardmix.recovery import ConfidenceSet, confidence_set, exact, normal, recover
 from rewardmix.recovery.labels import alignment
+from rewardmix.recovery.magnitudes import magnitudes
 from rewardmix.simulation import simulate
+
+WITHIN = 1.0 - 1e-6
+"""How near to the end of its interval a truth is put: nearer, rounding decides on which side it is."""
 
 EXACTLY = 1e-9
 """Accuracy of a confidence set whose tolerance adds nothing."""
@@ -126,6 +131,64 @@ def pairs(quick: bool) -> dict[str, Any]:
     return {"rows": rows}
 
 
+def around(world: RewardMixingMDP, rng: np.random.Generator) -> ConfidenceSet:
+    """A set that holds the world by construction: each interval of a random width, the truth in it or at its end."""
+    box = exact(world, accuracy=EXACTLY)
+
+    def intervals(size: int, scale: float) -> tuple[Any, Any]:
+        radius = scale * rng.random(size) ** 3 * (rng.random(size) < 0.8)  # some are points, most are narrow
+        return radius * np.clip(rng.uniform(-2.0, 2.0, size), -WITHIN, WITHIN), radius
+
+    off, average_radius = intervals(box.average.size, 0.5)
+    kept = rng.random(box.first.size) < rng.uniform(0.2, 1.0)
+    shift, radius = intervals(int(kept.sum()), 0.1)
+    pairwise = {name: getattr(box, name)[kept] for name in ("first", "second", "deviation", "null_deviation", "counts")}
+    average = np.clip(box.average + off, 0.0, 1.0)  # nearer to the truth if anything
+    centre = box.centre[kept] + shift
+    return replace(box, average=average, average_radius=average_radius, centre=centre, radius=radius, **pairwise)
+
+
+def random_world(w: float, states: int, rng: np.random.Generator) -> RewardMixingMDP:
+    """Laws from dull to certain, one state-action a state, any next state as likely as any other."""
+    rewards = rng.beta(*(rng.uniform(0.2, 1.5, 2)), (2, states, 1))
+    flat = np.full((states, 1, states), 1.0 / states)
+    return RewardMixingMDP(flat, flat[0, 0], [w, 1.0 - w], rewards, int(rng.integers(2, 7)))
+
+
+def program(quick: bool) -> dict[str, Any]:
+    """Sets that hold the true world, weights known: the paper's program has to be feasible."""
+    rng = np.random.default_rng(0)
+    low, high = settings.PROGRAM_WEIGHTS
+    bins = np.linspace(low, high, settings.PROGRAM_BINS + 1).round(3).tolist()
+    rows = [
+        {"made": made, "from": start, "to": end, "sets": 0, "feasible": 0, "kappa": 1.0}
+        for made in ("by construction", "from episodes")
+        for start, end in pairwise(bins)
+    ]
+    for number in range(200 if quick else settings.PROGRAM_SETS):
+        row: dict[str, Any] = rows[number % len(rows)]
+        box, world = _held(row, number, rng)
+        found = magnitudes(box, world.weights)
+        row["sets"] += 1
+        row["feasible"] += found.status == "feasible"
+        row["kappa"] = max(row["kappa"], found.kappa)
+    return {"rows": rows}
+
+
+def _held(row: dict[str, Any], number: int, rng: np.random.Generator) -> tuple[ConfidenceSet, RewardMixingMDP]:
+    """A set and the world whose rewards it holds; one from episodes that does not hold them is drawn again."""
+    while True:
+        w = float(rng.uniform(row["from"], row["to"]))
+        world = random_world(w, int(rng.integers(*settings.PROGRAM_POINTS)), rng)
+        if row["made"] == "by construction":
+            box = around(world, rng)
+        else:
+            episodes = simulate(uniform(world), world, int(rng.integers(20, 400)), seed=number)
+            box = confidence_set(Moments.of(episodes), radius=normal(float(rng.uniform(2.0, 4.0))), accuracy=EXACTLY)
+        if not any(mask.any() for what, *_, mask in box.checks(world) if what in ("average", "covariance")):
+            return box, world
+
+
 def rewards(quick: bool) -> dict[str, Any]:
     """95 % intervals of recovered rewards, after exploration as ``learn`` does it."""
     rows = []
@@ -195,7 +258,14 @@ def regret(quick: bool) -> dict[str, Any]:
     return {"rows": rows}
 
 
-PARTS = {"radii": radii, "pairs": pairs, "rewards": rewards, "validation": validation, "regret": regret}
+PARTS = {
+    "radii": radii,
+    "pairs": pairs,
+    "program": program,
+    "rewards": rewards,
+    "validation": validation,
+    "regret": regret,
+}
 
 
 def main() -> None:

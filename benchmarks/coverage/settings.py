@@ -31,6 +31,12 @@ REGRET_BUDGETS = (200, 1000, 5000)
 RESAMPLES = 8
 REGRET_DRAWS = 500
 
+PROGRAM_SETS = 2000
+PROGRAM_WEIGHTS = (0.05, 0.95)
+PROGRAM_BINS = 5
+PROGRAM_POINTS = (2, 12)
+"""Sets that hold a random world, by construction or from episodes of it (every other one), with known weights."""
+
 PAIR_WEIGHTS = (0.5, 0.2, 0.1, 0.05)
 PAIR_GAPS = (0.1, 0.3, 0.6, 0.9)
 PAIR_LOWEST = 0.02

@@ -60,6 +60,8 @@ class Certificate:
         target: V_0 at which exploration was to stop (None with a budget).
         coverage: pairs seen, never seen, impossible.
         kappa: factor by which all radii must grow for the paper's program to have a solution (1: as they are).
+        kappa_weights: whether the weights it was computed at are "known", "estimated" or "assumed equal"; unless they
+            are known, a kappa above 1 may only mean that they are off.
         agreement: whether the program has a solution, the parities agree with each other and with the model, and the
             likelihood's model is in the confidence set; None where the data decide nothing.
         planned: bracket of the best value in the recovered model. Optimistic: it was chosen on the same data.
@@ -76,6 +78,7 @@ class Certificate:
     target: float | None
     coverage: Coverage
     kappa: float
+    kappa_weights: str
     agreement: dict[str, bool | None]
     planned: tuple[float, float]
     bootstrap: BootstrapRegret | None
@@ -112,6 +115,7 @@ def certify(
         target,
         exploration.info.coverage,
         found.kappa,
+        found.kappa_weights,
         agreement,
         (plan.lower, plan.upper),
         bootstrap,
@@ -152,8 +156,8 @@ def _not_proved(
         sentences.append("The policy was not tried in the world on fresh episodes.")
     if stopped == "interrupted":
         sentences.append("The run was interrupted: this is what the episodes gathered so far say.")
-    if recovery.info.certificate.kappa > 1.0:
-        sentences.append(
-            f"The radii had to grow by {recovery.info.certificate.kappa:.3g} for one model to explain all pairs."
-        )
+    found = recovery.info.certificate
+    if found.kappa > 1.0:
+        off = "" if found.kappa_weights == "known" else f" (with weights {found.kappa_weights}, which may be off)"
+        sentences.append(f"The radii had to grow by {found.kappa:.3g} for one model to explain all pairs{off}.")
     return sentences

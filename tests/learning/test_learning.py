@@ -6,6 +6,7 @@ import pytest
 
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.bootstrap import bootstrap_regret
+from rewardmix.certificate import certify
 from rewardmix.exploration import theory
 from rewardmix.gathering import Stage
 from rewardmix.learning import FIRST_ROUND, learn
@@ -30,6 +31,21 @@ def test_the_planned_value_is_never_reported_as_the_return():
     assert any("optimistic" in sentence for sentence in certificate.not_proved)
     assert not any("true world" in sentence for sentence in certificate.proved)  # the practical setting proves nothing
     assert any("practical setting proves nothing" in sentence for sentence in certificate.not_proved)
+
+
+def test_grown_radii_are_said_together_with_what_is_known_of_the_weights():
+    learned = learn("shop", episodes=300, seed=2, resamples=0)
+    assert learned.certificate.kappa_weights == "estimated"
+    info = learned.recovery.info
+    grown = dataclasses.replace(
+        learned.recovery,
+        info=dataclasses.replace(info, certificate=dataclasses.replace(info.certificate, kappa=2.0)),
+    )
+    again = certify(
+        learned.exploration, grown, learned.plan, stopped="budget", target=None, failure=0.1, bootstrap=None,
+        validation=None, truth=None,
+    )  # fmt: skip
+    assert any("grow by 2" in said and "weights estimated, which may be off" in said for said in again.not_proved)
 
 
 def test_an_environment_and_its_model_give_the_same_kind_of_result():

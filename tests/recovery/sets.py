@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import eye_array
 
 from rewardmix.moments import Moments
-from rewardmix.recovery import ConfidenceSet
+from rewardmix.recovery import ConfidenceSet, exact
 
 
 def random_set(size, *, seed, share=1.0, noise=1.0, radius=4.0, zero=0.2, count=2000.0):
@@ -56,3 +56,20 @@ def moments_of_pairs(tables, more=None, own=False):
         starts=np.bincount([0], [total], size).astype(int), outcomes=outcomes if more is None else outcomes + more,
         pair_keys=first * size + second, pair_tables=tables,
     )  # fmt: skip
+
+
+def around(model, rng):
+    """A set that holds the model by construction: random widths, some 0, the truth anywhere in it or at an end."""
+    box = exact(model, accuracy=1e-9)
+
+    def off(size, scale):
+        radius = scale * rng.random(size) ** 3 * (rng.random(size) < 0.8)
+        return radius * np.clip(rng.uniform(-2.0, 2.0, size), -0.999999, 0.999999), radius
+
+    shift, average_radius = off(box.average.size, 0.5)
+    kept = rng.random(box.first.size) < rng.uniform(0.2, 1.0)
+    moved, radius = off(int(kept.sum()), 0.1)
+    pairwise = {name: getattr(box, name)[kept] for name in ("first", "second", "deviation", "null_deviation", "counts")}
+    average = np.clip(box.average + shift, 0.0, 1.0)
+    centre = box.centre[kept] + moved
+    return replace(box, average=average, average_radius=average_radius, centre=centre, radius=radius, **pairwise)

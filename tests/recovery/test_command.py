@@ -29,7 +29,10 @@ def test_recover_shows_rewards_and_certificate_and_saves(stored, tmp_path):
 
 def test_known_weights_methods_and_the_number_of_contexts(stored):
     assert "method: paper; weights known" in run(stored, "--method", "paper", "--weights", "0.3,0.7").output
-    assert "weights known" in run(stored, "--weights", "uniform", "--deviations", 3).output
+    known = run(stored, "--weights", "uniform", "--deviations", 3).output
+    assert "weights known" in known
+    assert "with weights" not in known  # where the program took them as they are
+    assert "magnitudes feasible, with weights estimated; " in run(stored).output
     chosen = run(stored, "--contexts", "auto").output
     assert "contexts by BIC: 2" in chosen
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from recovery.sets import random_set, with_centres
+from recovery.sets import around, random_set, with_centres
+from rewardmix import RewardMixingMDP
 from rewardmix.recovery import feasibility
-from rewardmix.recovery.magnitudes import growth, magnitudes, one_sided_caps, program_of
+from rewardmix.recovery.magnitudes import caps, growth, magnitudes, one_sided_caps, program_of
 from rewardmix.recovery.solver import minimise
 
 
@@ -119,6 +120,42 @@ def test_one_sided_caps_are_the_largest_spreads(w):
             inside = (one > -1e-12) & (one < 1 + 1e-12) & (two > -1e-12) & (two < 1 + 1e-12)
             assert inside[(cap > 0) | fits].all() == fits
     assert (np.maximum(*one_sided_caps(average, weights)) <= np.sqrt(average * (1 - average)) + 1e-12).all()
+
+
+def largest_spread(average, w):
+    """The largest |spread| of either sign with 0 <= p_1, p_2 <= 1, from the definition of both."""
+    up, down = np.sqrt((1 - w) / w), np.sqrt(w / (1 - w))
+    return max(
+        min((1 - average) / up if sign > 0 else average / up, average / down if sign > 0 else (1 - average) / down)
+        for sign in (1, -1)
+    )
+
+
+@pytest.mark.parametrize("w", [None, 0.05, 0.3, 0.5, 0.9])
+def test_caps_hold_for_every_average_in_its_interval(w):
+    rng = np.random.default_rng(0)
+    box, _ = random_set(40, seed=0)
+    box = replace(box, average=rng.random(40), average_radius=0.4 * rng.random(40) ** 2, tolerance=0.2)
+    box = replace(box, average=np.where(np.arange(40) < 2, np.nan, box.average))
+    found = caps(box, None if w is None else np.array([w, 1 - w]))
+    known = 0.5 if w is None else w
+    for k in range(40):
+        low, high = box.average[k] - box.average_radius[k], box.average[k] + box.average_radius[k]
+        grid = np.linspace(0, 1, 4001) if k < 2 else np.linspace(max(low, 0), min(high, 1), 4001)
+        assert found[k] == pytest.approx(max(largest_spread(a, known) for a in grid) + 0.04, abs=1e-3)
+
+
+@pytest.mark.parametrize("values", [2, 3])
+@pytest.mark.parametrize("seed", range(60))
+def test_the_program_is_feasible_on_every_set_that_holds_a_model_of_these_weights(seed, values):
+    rng = np.random.default_rng(seed)
+    w, states = rng.uniform(0.05, 0.95), int(rng.integers(2, 8))
+    flat = np.full((states, 1, states), 1 / states)
+    laws = rng.dirichlet(np.full(values, rng.uniform(0.2, 1.5)), (2, states, 1))
+    model = RewardMixingMDP(flat, flat[0, 0], [w, 1 - w], laws, 4, np.arange(values))
+    box = around(model, rng)
+    assert box.contains(model)
+    assert magnitudes(box, model.weights).status == "feasible"
 
 
 def test_elastic_equals_strict_where_nothing_breaks():

@@ -254,3 +254,16 @@ def test_the_paper_model_is_in_its_confidence_set():
 def test_a_pair_shows_that_contexts_differ_only_far_beyond_chance(table, related):
     found = recover(moments_of_pairs([table]), weights="uniform")
     assert ("no pair of rewards is correlated beyond chance" not in found.info.not_identified) == related
+
+
+def test_kappa_says_what_is_known_of_the_weights_it_was_computed_at():
+    model = problems.make("random", states=3, actions=2, horizon=5, weights=(0.3, 0.7), seed=0)
+    episodes = simulate(uniform(model), model, 500, seed=0)
+    asked = {
+        "known": (episodes, (0.3, 0.7)),
+        "estimated": (episodes, None),
+        "assumed equal": (Moments.of(episodes), None),
+    }
+    for expected, (data, weights) in asked.items():
+        assert recover(data, weights=weights).info.certificate.kappa_weights == expected
+    assert recover(episodes, method=sweep(model, step=0.25)).info.certificate.kappa_weights == "estimated"

@@ -216,6 +216,12 @@ def test_other_data_are_refused():
         summarise(title="", model=SHOP, plan=plan(problems.make("probe")))
 
 
+def test_kappa_is_shown_with_what_is_known_of_the_weights(shop):
+    for taken, said in (("known", False), ("estimated", True)):
+        certificate = {**CERTIFICATE, "kappa_weights": taken}
+        assert (f"magnitudes exist, with weights {taken}" in page({**shop, "certificate": certificate})) == said
+
+
 def test_open_questions_are_one_sentence_each():
     assert questions_of("Everything is identified, up to the order of the 2 contexts.") == []
     assert questions_of("Not identified: no episode has two; at 3 it is unknown.") == [

@@ -122,7 +122,9 @@ def lines(found: Recovery) -> list[str]:
     out.append(f"certificate: the model is {inside} its confidence set")
     if certificate.program != "not asked":
         grown = "" if certificate.kappa == 1 else f", radii would have to grow {certificate.kappa:.4g} times"
-        out.append(f"certificate: magnitudes {certificate.program}{grown}; {len(certificate.conflicts)} sign conflicts")
+        taken = "" if certificate.kappa_weights == "known" else f", with weights {certificate.kappa_weights}"
+        said = f"{certificate.program}{grown}{taken}; {len(certificate.conflicts)} sign conflicts"
+        out.append(f"certificate: magnitudes {said}")
     if certificate.broken:
         out.append(f"pairs that break it: {_some(certificate.broken)}")
     if certificate.odd_cycle:

@@ -29,17 +29,24 @@ def certify(
     model: RewardMixingMDP,
     program: Magnitudes | None = None,
     signs: Parity | None = None,
+    *,
+    weights: str,
 ) -> Certificate:
-    """Check a model against its confidence set, and the set against itself."""
+    """Check a model against its confidence set, and the set against itself.
+
+    ``weights``: whether those of the model are "known", "estimated" or "assumed equal". The program takes them as
+    known.
+    """
     outside = sum(int(mask.sum()) for *_, mask in confidence.checks(model))
     if model.num_contexts != 2:
         nothing = np.arange(confidence.average.size)
-        return Certificate("not asked", 1.0, None, (), (), (), nothing, outside == 0, outside, float("nan"))
+        return Certificate("not asked", 1.0, weights, None, (), (), (), nothing, outside == 0, outside, float("nan"))
     program = magnitudes(confidence, model.weights) if program is None else program
     signs = parities(confidence) if signs is None else signs
     return Certificate(
         program.status,
         program.kappa,
+        weights,
         program.contradiction,
         program.broken,
         signs.conflicts,

@@ -75,7 +75,7 @@ def finished(
         _reproduced(fits),
         _reason(chosen),
         source,
-        certify(confidence, model, program, signs),
+        certify(confidence, model, program, signs, weights=source),
         found["never_visited"],
         found["never_together"],
         found["groups"] if equal or undecided else (),

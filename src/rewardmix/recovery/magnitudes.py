@@ -3,10 +3,13 @@
     minimise    sum_i l_i                                           l_i = log |spread_i|
     subject to  l_i + l_j <= log max(|lower_ij|, |upper_ij|)        every observed pair
                 l_i + l_j >= log min(|lower_ij|, |upper_ij|)        where the interval excludes 0
-                10 log epsilon_0 <= l_i <= log(cap_i + radius_i + epsilon_0^2)
+                10 log epsilon_0 <= l_i <= log(cap_i + epsilon_0^2)
 
-cap_i = min(average_i, 1 - average_i) at weights 1/2 (the paper); for other weights w the larger of the two one-sided
-caps that 0 <= p_1, p_2 <= 1 leave, since the sign is not yet known (departures 12 and 26 of docs/paper.md).
+cap_i is the largest magnitude for any average within its interval. At weights 1/2 that is min(a, 1 - a) + radius, at
+most 1/2 (the paper); for other weights w the larger of the two one-sided caps that 0 <= p_1, p_2 <= 1 leave, since the
+sign is not yet known (departures 12 and 26 of docs/paper.md). Each rises to its peak and falls, with slopes
+sqrt(w_2 / w_1) and its inverse, so that it is largest where the interval comes nearest to the peak. Then every model in
+the set with these weights has magnitudes that satisfy the program: contradictions speak against the set or the weights.
 
 If no magnitudes exist, ``kappa`` is the factor by which all radii would have to grow; up to ``MILD`` the program is
 solved with radii grown that much, above it the rows may be broken at a price, and those that are broken are named
@@ -91,11 +94,14 @@ def program_of(confidence: ConfidenceSet, weights: Floats | None = None) -> Rows
 
 
 def caps(confidence: ConfidenceSet, weights: Floats | None) -> Floats:
-    """(N,) the largest magnitude that leaves p_1 and p_2 probabilities, with the radius and epsilon_0^2 added."""
-    average = np.where(np.isfinite(confidence.average), confidence.average, 0.5)
-    radius = np.where(np.isfinite(confidence.average), confidence.average_radius, 0.5)
-    plus, minus = one_sided_caps(average, weights)
-    return np.asarray(np.minimum(np.maximum(plus, minus) + radius, 0.5) + confidence.tolerance**2)
+    """(N,) epsilon_0^2 and the largest magnitude that leaves p_1, p_2 probabilities at an average in its interval."""
+    known = np.isfinite(confidence.average)
+    low = np.where(known, np.maximum(confidence.average - confidence.average_radius, 0.0), 0.0)
+    high = np.where(known, np.minimum(confidence.average + confidence.average_radius, 1.0), 1.0)
+    one, two = (0.5, 0.5) if weights is None else (float(weights[0]), float(weights[1]))
+    plus, _ = one_sided_caps(np.clip(one, low, high), weights)  # largest at average = w_1, with p_1 = 1 and p_2 = 0
+    _, minus = one_sided_caps(np.clip(two, low, high), weights)
+    return np.asarray(np.maximum(plus, minus) + confidence.tolerance**2)
 
 
 def one_sided_caps(average: Floats, weights: Floats | None) -> tuple[Floats, Floats]:

@@ -50,7 +50,9 @@ class Certificate:
 
     Attributes:
         program: "feasible", "grown", "elastic"; or "not asked" (more than two contexts).
-        kappa: the factor by which all radii must grow for magnitudes to exist.
+        kappa: the factor by which all radii must grow for magnitudes to exist at the weights of the model.
+        kappa_weights: whether these weights are "known", "estimated" or "assumed equal"; unless they are known, a kappa
+            above 1 may only mean that they are off.
         contradiction: the cycle of pairs that cannot all hold, if any.
         broken: pairs of coordinates that the elastic solution breaks.
         conflicts: pairs whose sign contradicts stronger ones.
@@ -63,6 +65,7 @@ class Certificate:
 
     program: str
     kappa: float
+    kappa_weights: str
     contradiction: Cycle | None
     broken: tuple[tuple[int, int], ...]
     conflicts: tuple[tuple[int, int], ...]

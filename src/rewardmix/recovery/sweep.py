@@ -50,7 +50,15 @@ def sweep(
         value, w, answer = max(tried, key=lambda entry: entry[0])
         trials = tuple(Start(f"weight {w:.4f}", float("nan"), value, 0, True) for value, w, _ in tried)
         reason = f"weight {w:.4f} earned most ({value:.6g}) of {len(tried)} tried in the world"
-        info = replace(answer.info, method="sweep", starts=trials, convergence=reason, weights="estimated")
+        certificate = replace(answer.info.certificate, kappa_weights="estimated")
+        info = replace(
+            answer.info,
+            method="sweep",
+            starts=trials,
+            convergence=reason,
+            weights="estimated",
+            certificate=certificate,
+        )
         return Recovery(answer.model, info)
 
     return swept

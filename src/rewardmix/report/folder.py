@@ -102,6 +102,7 @@ def plain_certificate(learned: Learned) -> dict[str, Any]:
             "impossible": found.coverage.impossible,
         },
         "kappa": found.kappa,
+        "kappa_weights": found.kappa_weights,
         "agreement": {
             "lp": agreement["program"],
             "parity": agreement["parities"],

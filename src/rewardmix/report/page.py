@@ -180,7 +180,7 @@ def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
          "when exploration stopped"),
         (covered.get("seen"), "Pairs of state-actions", f"{words.count(covered.get('seen'))} seen", meetings),
         (certificate.get("kappa"), "Kappa", words.fine(certificate.get("kappa")),
-         "the factor on all radii at which magnitudes exist; about 1 or less is consistent"),
+         f"the factor on all radii at which magnitudes exist{_at_weights(certificate)}; about 1 or less is consistent"),
         (agreement or None, "Agreement", agreement, "with the recovered model"),
         (bootstrap.get("mean"), "Bootstrap regret", words.fine(bootstrap.get("mean")),
          f"upper estimate {words.fine(bootstrap.get('upper'))}; blind to what was never entered"),
@@ -188,6 +188,12 @@ def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
          f"{limits} in {words.count(played.get('episodes'))} fresh episodes"),
     ]  # fmt: skip
     return [{"name": name, "value": value, "note": note} for known, name, value, note in rows if known is not None]
+
+
+def _at_weights(certificate: Mapping[str, Any]) -> str:
+    """Said where the program took weights that are not known."""
+    taken = certificate.get("kappa_weights")
+    return "" if taken in (None, "known") else f", with weights {taken}"
 
 
 AGREEMENT = {"lp": "magnitudes", "parity": "signs", "likelihood": "likelihood"}

@@ -204,6 +204,7 @@ CERTIFICATE: dict[str, Check] = {
     "uncertainty_": _maybe(_number),
     "coverage_": _maybe(_fields(**COVERED)),
     "kappa_": _maybe(_number),
+    "kappa_weights_": _maybe(_text),
     "agreement_": _maybe(_agreement),
     "bootstrap_regret_": _maybe(_fields(mean_=_maybe(_number), upper_=_maybe(_number))),
     "validation_": _maybe(_fields(**{name: _maybe(_number) for name in ("value_", "lower_", "upper_", "episodes_")})),
