@@ -9,7 +9,7 @@ import pytest
 
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import paper, practical, theory
-from rewardmix.exploration.augmented import blank_plan, refresh
+from rewardmix.exploration.augmented import blank_plan, refresh, start_value
 from rewardmix.exploration.confidence import Size
 from rewardmix.exploration.tally import Tally
 from rewardmix.moments import Moments
@@ -79,3 +79,32 @@ def test_a_plan_knows_that_episodes_can_end(early):
     refresh(plan, tally, theory, 1.5)
     following = [subsets(2 + early, n, 0.05 / 4 / 2) for n in tally.visits.tolist()]
     assert plan.hat.bonus == pytest.approx(np.array(following), rel=1e-12)
+
+
+def test_counts_of_an_earlier_exploration_are_added_whole():
+    """First visits for rewards, all visits for moves."""
+    rng = np.random.default_rng(2)
+    episodes = Episodes.from_arrays(
+        rng.integers(2, size=(50, 6)), rng.integers(2, size=(50, 5)), rng.integers(2, size=(50, 5)),
+        num_states=2, num_actions=2,
+    )  # fmt: skip
+    tally = Tally.fresh((2, 2, 5), np.array([0.0, 1.0]), ordered=False)
+    tally.add(Moments.of(episodes[:20]))
+    tally.add(Moments.of(episodes[20:]))
+    assert tally.moments() == Moments.of(episodes)
+    x = episodes.states[:, :-1].ravel() * 2 + episodes.actions.ravel()
+    assert tally.visits.tolist() == np.bincount(x).tolist()
+    assert tally.episodes == 50
+
+
+@pytest.mark.parametrize(
+    ("confidence", "bonus"), [(practical, 0.6 * math.sqrt(0.5 / 100)), (theory, subsets(2, 100, 0.05 / 4))]
+)
+def test_the_uncertainty_is_the_mean_over_starts_with_its_bonus(confidence, bonus):
+    """90 of 100 episodes began where the value is 0.2; scaled settings multiply the bonus by the largest value."""
+    tally = Tally.fresh((2, 1, 3), np.array([0.0, 1.0]), ordered=False)
+    tally.starts[:], tally.progress[0] = [90, 10], 100
+    size = Size(num_states=2, num_actions=1, horizon=3, num_following=2, failure=0.05, episodes=1)
+    found = start_value(np.array([0.2, 0.6]), tally, confidence, size)
+    assert found == pytest.approx(0.24 + bonus, rel=1e-12)
+    assert start_value(np.array([0.6, 0.6]), tally, practical, size) == 0.6
