@@ -13,7 +13,7 @@ from rewardmix import belief as bayes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.box import Box, cells_of, rays_of
 from rewardmix.planning.grids import Reach, log_ratios
-from rewardmix.planning.reachable import reachable_beliefs, spread_out, with_corners
+from rewardmix.planning.reachable import distinct, reachable_beliefs, spread_out, with_corners
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
 from rewardmix.planning.two import Segment
@@ -109,6 +109,11 @@ def test_reachable_beliefs_are_those_of_all_histories():
         steps = [model.laws[:, s, 0, z] for s in range(2) for z in range(2)]
         after = {tuple(np.round(bayes.update(belief, law), 9)) for belief in found for law in steps}
     assert reachable_beliefs(model, 3) is None
+
+
+def test_points_are_one_only_where_rounding_cannot_tell_them_apart():
+    beliefs = np.array([[0.3, 0.7], [0.3 + 1e-6, 0.7 - 1e-6], [0.3 + 1e-15, 0.7], [0.9, 0.1]])
+    assert distinct(beliefs).tolist() == beliefs[[0, 1, 3]].tolist()
 
 
 def test_points_spread_out_from_what_is_there():

@@ -3,7 +3,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from rewardmix.recovery.signs import components, parity, spectral_signs, two_sided
+from rewardmix.recovery.signs import _improve, components, parity, spanning_tree, spectral_signs, two_sided
 
 
 def random_pairs(rng, size, share):
@@ -75,6 +75,16 @@ def test_a_weak_bridge_between_two_blocks_is_crossed_the_right_way():
     for seed in range(10):
         signs = spectral_signs(first, second, scores, size, np.random.default_rng(seed))
         assert abs((signs * truth).sum()) == size
+
+
+def test_a_block_that_begins_the_wrong_way_is_turned_as_a_whole():
+    """Turning one coordinate only makes it worse: the whole branch has to go, whatever holds it together inside."""
+    first, second = (np.array(side, np.int64) for side in zip(*combinations(range(8), 2), strict=True))
+    inside = (first < 4) == (second < 4)
+    votes = np.where(inside, 4.0, 0.1)
+    signs = np.array([1] * 4 + [-1] * 4)
+    _improve(first, second, votes, signs, *spanning_tree(first, second, votes, 8))
+    assert abs(signs.sum()) == 8
 
 
 @pytest.mark.parametrize("seed", range(20))
