@@ -1,0 +1,41 @@
+"""Where climbing begins: laws of an average and a spread."""
+
+import numpy as np
+import pytest
+
+from recovery.oracles_recovery import random_mixture
+from rewardmix.recovery.starts import flips, inward, mixture_of, spread_laws
+
+
+@pytest.mark.parametrize("values", [2, 3])
+@pytest.mark.parametrize("w", [0.1, 0.5, 0.8])
+def test_average_and_spread_give_their_model_back(w, values):
+    truth = random_mixture(np.random.default_rng(1), 2, 4, values, weights=[w, 1 - w])
+    average = np.tensordot(truth.weights, truth.laws, axes=1)
+    spread = np.sqrt(w * (1 - w)) * (truth.laws[0] - truth.laws[1])
+    np.testing.assert_allclose(mixture_of(average, spread, truth.weights).laws, truth.laws, atol=1e-12)
+
+
+def test_a_spread_that_is_too_long_is_shortened_and_keeps_the_average():
+    average = np.array([[0.3, 0.7], [0.9, 0.1]])
+    spread = spread_laws(np.array([0.6, -0.2]), 2)
+    weights = np.array([0.2, 0.8])
+    laws = mixture_of(average, spread, weights).laws
+    np.testing.assert_allclose(np.tensordot(weights, laws, axes=1), average, atol=1e-12)
+    np.testing.assert_allclose(laws.sum(axis=2), 1.0, atol=1e-12)
+    assert laws.min() == pytest.approx(0.0, abs=1e-12)
+    assert laws[0, 0, 1] == pytest.approx(1.0)  # as far as it goes: 0.7 + 2 * 0.15
+    assert laws[0, 1, 1] == pytest.approx(0.0)
+
+
+def test_starts_lie_inside():
+    mixture = mixture_of(np.array([[0.5, 0.5]]), np.array([[-0.5, 0.5]]), np.array([0.5, 0.5]))
+    assert mixture.laws.min() == 0.0
+    inside = inward(mixture, np.array([[0.5, 0.5]]))
+    assert inside.laws.min() == pytest.approx(0.02 * 0.5)
+    np.testing.assert_allclose(inside.laws.sum(axis=2), 1.0)
+
+
+def test_undecided_groups_are_turned_in_all_combinations():
+    found = flips(np.array([0, 1, 2, 1]), np.array([1, 2]))
+    assert {tuple(turn.tolist()) for turn in found} == {(1, -1, 1, -1), (1, 1, -1, 1), (1, -1, -1, -1)}
