@@ -41,6 +41,15 @@ def test_the_theory_setting_is_its_formulas():
     assert theory.pair(COUNTS, SIZE) == pytest.approx(at_most_one(pairs), rel=1e-12)
 
 
+@pytest.mark.parametrize("values", [2, 3, 5])
+def test_a_pair_of_the_theory_setting_counts_every_cell_of_its_table(values):
+    tally = Tally.fresh((5, 3, 4), np.arange(float(values)), ordered=False)
+    size = blank_plan(tally, theory, 0.08).size
+    cells = 1 if values == 2 else values**2
+    pairs = [math.sqrt(math.log(2 * n * (n + 1) * 120 * cells / 0.02) / (2 * n)) for n in COUNTS.tolist()]
+    assert theory.pair(COUNTS, size) == pytest.approx(at_most_one(pairs), rel=1e-12)
+
+
 def test_the_start_of_the_theory_setting_covers_the_law_of_starts():
     """What a function with values in [0, 1] can gain by the error of nu-hat, at the count where it is to hold."""
     rng = np.random.default_rng(0)

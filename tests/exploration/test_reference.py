@@ -46,6 +46,8 @@ def test_more_values_contexts_and_a_sparse_world():
     compare(sparse, practical, all_pairs, 60)
     compare(problems.make("random", states=2, actions=3, horizon=3, seed=2, **values), practical, selected, 60)
     compare(problems.make("lock", steps=3), practical, all_pairs, 30)
+    one = {"states": 1, "actions": 1, "horizon": 2, **values}
+    compare(problems.make("random", **one), theory, all_pairs, 200)  # enough for the radius of a pair to be below 1
 
 
 @pytest.mark.parametrize("horizon", [1, 2])

@@ -124,6 +124,49 @@ def test_the_standard_error_is_that_of_the_centred_product_in_the_table(values, 
     assert np.abs(box.deviation / box.null_deviation - 1).max() > 0.1
 
 
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("values", [2, 3])
+def test_the_radius_is_the_largest_error_over_all_averages_in_their_intervals(values, own):
+    rng = np.random.default_rng(10 * values + own)
+    runs = 12
+    tables = rng.integers(1, 40, (runs, values, values))
+    more = rng.integers(0, 400, ((1 if own else 2) * runs, values))
+    moments = moments_of_pairs(tables, more, own=own)
+
+    def radius(counts, deviation, events, failure):
+        return 0.4 / np.sqrt(counts) + 0.0 * deviation  # depends on the count alone
+
+    box = confidence_set(moments, radius=radius, accuracy=0.8)  # epsilon_0 = .2
+    steps = np.linspace(-1.0, 1.0, 41)
+    for k in range(box.first.size):
+        (x, i), (y, j) = divmod(int(box.first[k]), box.width), divmod(int(box.second[k]), box.width)
+        z, other = (1, 1) if box.width == 1 else (i, j)
+        table = tables[x if own else x // 2]
+        table = (table + table.T) / 2 if own else table
+        share, n = table / table.sum(), table.sum()
+        a = moments.frequencies[x, z] + 0.4 / np.sqrt(moments.samples[x]) * steps
+        b = moments.frequencies[y, other] + 0.4 / np.sqrt(moments.samples[y]) * steps
+        left, right = np.eye(values)[z][:, None] - a, np.eye(values)[other][:, None] - b
+        mean = np.einsum("rs,ra,sb->ab", share, left, right)  # the centred product at every pair of averages
+        worst = np.abs(mean - box.centre[k]).max()
+        assert box.radius[k] == pytest.approx(worst + 0.4 / np.sqrt(n) + 0.2**2, rel=1e-9)
+
+
+@pytest.mark.parametrize(("values", "coordinates"), [(2, 1), (3, 3)])
+def test_the_failure_is_shared_by_all_averages_and_all_cells_of_all_pairs(values, coordinates):
+    asked = []
+
+    def radius(counts, deviation, events, failure):
+        asked.append((np.shape(counts), events, failure))
+        return 1.0 / np.sqrt(counts)
+
+    box = confidence_set(moments_of_pairs(np.ones((3, values, values), int)), radius=radius, failure=0.2)
+    (_, averages, share), *pairs = asked
+    assert (averages, share) == (6 * coordinates, 0.05)
+    assert {(events, share) for _, events, share in pairs} == {(21 * coordinates**2, 0.05)}
+    assert box.average.size == 6 * coordinates
+
+
 RARE = [(0.5, (0.95, 0.05), (0.05, 0.95)), (0.1, (0.8, 0.05), (0.8, 0.05)), (0.05, (0.92, 0.02), (0.92, 0.02))]
 
 

@@ -3,7 +3,10 @@ import pytest
 from scipy import stats
 
 from recovery.oracles_recovery import every_outcome, random_mixture
+from rewardmix import problems, simulate, uniform
+from rewardmix.recovery import recover
 from rewardmix.recovery.intervals import interval, standard_errors
+from rewardmix.recovery.labels import alignment
 from rewardmix.recovery.likelihood import Mixture, statistics
 
 
@@ -66,6 +69,16 @@ def test_many_parameters_use_the_information_of_each_state_action(monkeypatch):
     own, _ = standard_errors(*arguments, free_weights=False)
     assert (own <= joint * (1 + 1e-9)).all()  # knowing the other state-actions exactly can only help
     assert (own > 0.3 * joint).all()
+
+
+def test_limits_of_rewards_hold_in_95_percent():
+    inside = []
+    for seed in range(250):
+        model = problems.make("random", states=3, actions=2, horizon=6, separation=0.3, weights=(0.4, 0.6), seed=seed)
+        found = recover(simulate(uniform(model), model, 3000, seed=seed), seed=seed)
+        order = alignment(found.model.laws, model.laws)
+        inside.append((model.rewards >= found.info.lower[order]) & (model.rewards <= found.info.upper[order]))
+    assert 0.93 < np.mean(inside) < 0.97  # standard error .004; 90 % limits hold in .91
 
 
 def test_limits_are_those_of_the_normal_law():

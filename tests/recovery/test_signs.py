@@ -1,8 +1,11 @@
+from dataclasses import replace
 from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
 
+from recovery.sets import random_set
+from rewardmix.recovery.certificate import parities
 from rewardmix.recovery.signs import _improve, components, parity, spanning_tree, spectral_signs, two_sided
 
 
@@ -48,6 +51,16 @@ def test_the_weakest_pair_of_a_contradiction_is_blamed():
     assert found.conflicts == ((1, 2),)
     assert sorted(found.odd_cycle) == [0, 1, 2]
     np.testing.assert_array_equal(found.signs, [1, 1, -1])
+
+
+def test_pairs_are_believed_in_the_order_of_their_radii_not_of_their_size():
+    box, _ = random_set(3, seed=0)
+    rows = {"first": np.array([0, 0, 1]), "second": np.array([1, 2, 2]), "centre": np.array([0.2, -0.01, 0.02])}
+    box = replace(box, **rows, radius=np.array([0.19, 0.001, 0.002]))  # the largest is the least sure
+    found = parities(box)
+    assert found.conflicts == ((0, 1),)
+    np.testing.assert_array_equal(found.signs, [1, -1, -1])
+    assert parities(replace(box, radius=np.array([0.001, 0.009, 0.002]))).conflicts == ((0, 2),)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -27,6 +27,14 @@ def test_the_slope_of_the_exact_law_is_that_of_the_weights(w, values):
     assert turned.slope[0] == pytest.approx(-expected, abs=1e-9)
 
 
+@pytest.mark.parametrize(("w", "kept"), [(0.003, 0.02), (0.03, 0.03), (0.997, 0.98), (0.96, 0.96)])
+def test_a_weight_from_triples_stays_two_percent_from_the_ends(w, kept):
+    mixture = random_mixture(np.random.default_rng(7), 2, 3, weights=[w, 1 - w])
+    bags = every_outcome(mixture, [(0, 1, 2), (0, 0, 1, 2), (1, 2, 2)])
+    weights, _, _ = closed_form(bags.reweighted(bags.counts * 1e9), *parts(mixture))
+    np.testing.assert_allclose(weights, [kept, 1 - kept], atol=1e-6)
+
+
 def test_each_group_has_its_own_slope():
     mixture = random_mixture(np.random.default_rng(1), 2, 4, weights=[0.2, 0.8])
     average, spread = parts(mixture)

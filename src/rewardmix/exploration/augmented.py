@@ -101,7 +101,7 @@ def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
     choices = Choices(rows, np.zeros(num_x, np.int64))
     none = np.zeros(0)
     hat = Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
-    size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0)
+    size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0, tally.reward_values.size)
     shape = horizon, num_x
     tables = np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape)
     return Plan(choices, hat, size, 0, *tables)

@@ -27,6 +27,7 @@ class Size(NamedTuple):
     num_following: int  # next states, the end among them if episodes can end early
     failure: float
     episodes: int
+    num_values: int = 2  # reward values, Z
 
     @property
     def num_state_actions(self) -> int:
@@ -96,8 +97,8 @@ class Theory:
     guarantee: str = "with probability 1 - failure every pair, move and start lies within its radius, at every count"
 
     def pair(self, counts: ArrayLike, size: Size) -> Any:
-        """The pair's Hoeffding radius, at most 1."""
-        return _at_most_one(numbers.pair_radius(counts, size.num_state_actions, size.failure))
+        """The pair's Hoeffding radius, at most 1; with Z > 2 reward values for each of the Z^2 cells of its table."""
+        return _at_most_one(numbers.pair_radius(counts, size.num_state_actions, size.failure, size.num_values))
 
     def move(self, counts: ArrayLike, size: Size) -> Any:
         """Half of the L1 radius of T-hat: what a value in [0, 1] can be off by."""

@@ -62,7 +62,8 @@ class Reference:
     def plan(self) -> None:
         """Update Q and V from the counts (eq:update_q2, eq:optimistic_value)."""
         model = self.model
-        size = Size(*_sizes(model), model.num_states, self.failure, self.episodes)  # departure 3
+        counted = self.failure, self.episodes, model.num_values
+        size = Size(*_sizes(model), model.num_states, *counted)  # departure 3
         n, visits = dict(self.n), list(self.visits)  # as they are now: Q is worked out while an episode is counted
         b_move = [float(self.confidence.move(count, size)) for count in visits]
         seen = {x: sorted((s, c) for (y, s), c in self.moves.items() if y == x) for x in range(len(self.visits))}
