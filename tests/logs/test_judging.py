@@ -61,6 +61,31 @@ def test_each_p_value_is_uniform():
     assert stats.kstest(2 * below, "uniform").pvalue > 1e-6
 
 
+def test_the_pairs_of_the_test_are_an_earlier_reward_and_a_later_action():
+    """Episodes of two steps have one such pair: its state now, state-action and reward then, action now."""
+    model = oracles.world(states=3, actions=2, horizon=2, seed=1)
+    episodes = simulate(uniform(model), model, 400, seed=3)
+    log = logs.read(episodes)
+    paid = (episodes.states[:, 0].astype(int) * 2 + episodes.actions[:, 0]) * 2 + episodes.outcomes[:, 0]
+    codes = (episodes.states[:, 1] * 12 + paid) * 2 + episodes.actions[:, 1]
+    expected = [part.tolist() for part in np.unique(codes, return_counts=True)]
+    counts = log.total(followed)
+    assert [counts.near.tolist(), counts.near_counts.tolist()] == expected
+    assert [counts.far.tolist(), counts.far_counts.tolist()] == expected
+
+
+def test_a_log_is_said_to_follow_rewards_below_one_in_a_thousand():
+    model = oracles.world(states=2, actions=2, horizon=4, seed=1)
+    episodes = simulate(oracles.WinStay(2), model, 300, seed=5)
+    found = [
+        logging_test(log.total(followed), log.world)
+        for log in (logs.read(episodes[:size]) for size in range(10, 300, 10))
+    ]
+    assert [one.follows for one in found] == [one.p_value < 1e-3 for one in found]
+    assert 1e-12 < min(one.p_value for one in found if one.follows) < 1e-6
+    assert not found[0].follows
+
+
 def estimates_by_hand(found, fresh, chance):
     """V_0 + sum_t w_t (reward_t + V_{t+1} - V_t) of each episode, step by step."""
     model, policy, values = found.model, found.policy, found.alpha_vectors.values
