@@ -40,17 +40,39 @@ def first(mask: NDArray[np.bool_]) -> tuple[int, ...]:
 
 
 def as_floats(argument: str, values: ArrayLike, shape: tuple[int | None, ...] | None = None) -> Floats:
-    """``values`` as a fresh read-only float64 array of the given shape (None: any length), all finite."""
+    """``values`` as a read-only float64 array of its own, of the given shape (None: any length), all finite."""
     try:
-        array: Floats = np.array(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind not in "fiubO":
+            raise TypeError
+        array: Floats = owned(given, np.float64)
     except (TypeError, ValueError, OverflowError):
         refuse(argument, f"{type(values).__name__} that is not an array of numbers", "an array of numbers")
     check_shape(argument, array, shape)
     bad = ~np.isfinite(array)
     if bad.any():
         refuse(at(argument, first(bad)), array[first(bad)], "a finite number")
-    array.setflags(write=False)
     return array
+
+
+def owned(array: Any, dtype: Any = None) -> Any:
+    """``array`` as a contiguous array that nobody can write to: itself if that is so already, otherwise a copy."""
+    if isinstance(array, np.ndarray) and (dtype is None or array.dtype == dtype) and array.flags.c_contiguous:
+        holder: Any = array
+        while isinstance(holder, np.ndarray) and not holder.flags.writeable:
+            holder = holder.base
+        if holder is None or isinstance(holder, bytes):
+            return array
+    copy = np.array(array, dtype=dtype, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+def shut(array: NDArray[Any]) -> NDArray[Any]:
+    """An array that its maker hands over and writes to no more, contiguous and closed for writing."""
+    whole = np.ascontiguousarray(array)
+    whole.setflags(write=False)
+    return whole
 
 
 def as_reward_values(values: ArrayLike) -> Floats:

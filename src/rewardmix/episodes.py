@@ -6,14 +6,14 @@ The hidden context is not here: nobody saw it.
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rewardmix._check import Floats, as_count, as_indices, as_reward_values, at, check_shape, first, refuse
+from rewardmix._check import Floats, as_count, as_indices, as_reward_values, at, check_shape, first, owned, refuse, shut
 from rewardmix.belief import SAME_REWARD
 from rewardmix.widths import action_width, length_width, outcome_width, state_width
 
@@ -27,6 +27,9 @@ PARTS = ("states", "actions", "outcomes", "lengths")
 @dataclass(frozen=True, eq=False)
 class Episodes:
     """K episodes of at most H steps.
+
+    Whatever arrays it is made from are checked, and copied where somebody could still write to them: what is in an
+    Episodes is within its sizes and stays so, and kernels rely on that.
 
     Attributes:
         states: (K, H + 1) whole numbers as wide as ``widths`` says (int32), ABSENT after the last state of an episode.
@@ -46,6 +49,29 @@ class Episodes:
     num_actions: int
     reward_values: Floats
 
+    def __post_init__(self) -> None:
+        sizes = as_count("num_states", self.num_states), as_count("num_actions", self.num_actions)
+        values = as_reward_values(self.reward_values)
+        _, horizon = _shape_of("actions", np.asarray(self.actions))
+        widths = state_width(sizes[0]), action_width(sizes[1]), outcome_width(values.size), length_width(horizon)
+        parts = [_whole(name, getattr(self, name), width) for name, width in zip(PARTS, widths, strict=True)]
+        count = parts[3].size
+        for name, part, shape in zip(
+            PARTS, parts, ((count, horizon + 1), *2 * [(count, horizon)], (count,)), strict=True
+        ):
+            check_shape(name, part, shape)
+        _check_content(parts, *sizes, values.size)
+        _fill(self, dict(zip(PARTS, parts, strict=True)), *sizes, values)
+
+    @staticmethod
+    def trusted(
+        parts: Mapping[str, NDArray[Any]], num_states: int, num_actions: int, reward_values: Floats
+    ) -> Episodes:
+        """Episodes without a look: for arrays made from other Episodes, or by kernels that cannot leave the sizes."""
+        episodes = object.__new__(Episodes)
+        _fill(episodes, {name: shut(parts[name]) for name in PARTS}, num_states, num_actions, reward_values)
+        return episodes
+
     def __len__(self) -> int:
         return int(self.lengths.size)
 
@@ -53,14 +79,21 @@ class Episodes:
         """The episodes of a slice, mask or index array."""
         if isinstance(chosen, int | np.integer):
             chosen = slice(int(chosen), int(chosen) + 1 or None)
-        return dataclasses.replace(self, **{name: getattr(self, name)[chosen] for name in PARTS})
+        try:
+            if self.lengths[chosen].ndim != 1:
+                raise IndexError
+        except IndexError:
+            refuse("chosen", type(chosen).__name__, f"a slice, mask or index array of {len(self)} episodes")
+        return self._with({name: getattr(self, name)[chosen] for name in PARTS})
 
     def __add__(self, other: Episodes) -> Episodes:
-        mine, yours = self._world, other._world
+        mine, yours = self.world, other.world
         if mine != yours:
             refuse("other", f"(states, actions, horizon, reward values) = {yours}", f"{mine}, as on the left")
-        both: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in PARTS}
-        return dataclasses.replace(self, **both)
+        return self._with({name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in PARTS})
+
+    def _with(self, parts: Mapping[str, NDArray[Any]]) -> Episodes:
+        return Episodes.trusted(parts, self.num_states, self.num_actions, self.reward_values)
 
     def __repr__(self) -> str:
         return (
@@ -69,7 +102,8 @@ class Episodes:
         )
 
     @property
-    def _world(self) -> tuple[int, int, int, tuple[float, ...]]:
+    def world(self) -> tuple[int, int, int, tuple[float, ...]]:
+        """(S, A, H, reward values): episodes add only when these agree."""
         return self.num_states, self.num_actions, self.horizon, tuple(self.reward_values.tolist())
 
     @property
@@ -135,15 +169,56 @@ class Episodes:
         if bad.any():
             refuse(at("rewards", first(bad)), float(paid[first(bad)]), "a finite reward")
         values = _reward_values(reward_values, paid[here])
-        return Episodes(
-            np.where(there, path, ABSENT).astype(state_width(num_states)),
-            np.where(here, played, ABSENT).astype(action_width(num_actions)),
-            outcomes_of(paid, here, values),
-            steps,
-            num_states,
-            num_actions,
-            values,
-        )
+        parts = {
+            "states": np.where(there, path, ABSENT).astype(state_width(num_states)),
+            "actions": np.where(here, played, ABSENT).astype(action_width(num_actions)),
+            "outcomes": outcomes_of(paid, here, values),
+            "lengths": steps,
+        }
+        return Episodes.trusted(parts, int(num_states), int(num_actions), values)
+
+
+def _fill(
+    episodes: Episodes, parts: Mapping[str, NDArray[Any]], num_states: int, num_actions: int, reward_values: Floats
+) -> None:
+    sizes = {"num_states": num_states, "num_actions": num_actions, "reward_values": reward_values}
+    for name, value in {**parts, **sizes}.items():
+        object.__setattr__(episodes, name, value)
+
+
+def _whole(argument: str, values: Any, width: Any) -> NDArray[Any]:
+    """Whole numbers of this width that nobody can write to; what does not fit into it is refused."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        refuse(argument, f"dtype {array.dtype}", "whole numbers")
+    if not np.can_cast(array.dtype, width) and array.size:
+        limits = np.iinfo(width)
+        bad = (array < limits.min) | (array > limits.max)
+        if bad.any():
+            refuse(at(argument, first(bad)), int(array[first(bad)]), f"a number of {8 * width.itemsize} bits")
+    whole: NDArray[Any] = owned(array, width)
+    return whole
+
+
+def _check_content(parts: Sequence[NDArray[Any]], num_states: int, num_actions: int, num_values: int) -> None:
+    """Refuse the first length, state, action or outcome that cannot be."""
+    if not parts[3].size:
+        return
+    from rewardmix import episodes_kernels as kernels
+
+    states, actions, outcomes, lengths = parts
+    sizes = num_states, num_actions, num_values
+    fault, episode, step = kernels.first_fault(states, actions, outcomes, lengths, *sizes)
+    if fault == kernels.SOUND:
+        return
+    horizon = parts[1].shape[1]
+    if fault == kernels.LENGTH:
+        refuse(at("lengths", (episode,)), int(parts[3][episode]), f"at least one step and at most {horizon}")
+    if fault == kernels.LEFT_OVER:
+        refuse(f"episode {episode}", f"something at step {step}", f"{ABSENT} behind its {parts[3][episode]} steps")
+    which = {kernels.STATE: 0, kernels.ACTION: 1, kernels.OUTCOME: 2}[fault]
+    count = (num_states, num_actions, num_values)[which]
+    refuse(at(PARTS[which], (episode, step)), int(parts[which][episode, step]), f"a whole number from 0 to {count - 1}")
 
 
 def room_for(

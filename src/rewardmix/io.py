@@ -8,12 +8,13 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from rewardmix import stored
-from rewardmix._check import InputError, refuse
+from rewardmix._check import InputError, refuse, shown
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
+from rewardmix.rows import rows_of
 from rewardmix.stored import Arrays
 
 Packed = tuple[Arrays, dict[str, Any]]
@@ -37,14 +38,28 @@ def save(path: str | os.PathLike[str], noun: Any) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The noun in a file written by ``save``."""
-    kind, arrays, meta = stored.read(path)
-    if kind not in FORMS:
-        refuse("path", f"{os.fspath(path)!r} holding a {kind!r}", f"one of {', '.join(FORMS)}")
+    """The noun in a file written by ``save``.
+
+    Nothing in the file is trusted: its checksum must match, and the noun is made by the constructor that checks
+    everybody's. A plan must have the lower end that its policy earns; its upper end is as claimed by the file.
+    """
+    kind, arrays, meta = stored.read(path, tuple(FORMS))
+    name = os.fspath(path)
     try:
-        return FORMS[kind].unpack(arrays, meta)
+        noun = FORMS[kind].unpack(arrays, meta)
     except KeyError as error:
-        raise InputError(f"path: found {os.fspath(path)!r} without {error}, expected a whole {kind}") from error
+        raise InputError(f"path: found {name!r} without {error}, expected a whole {kind}") from error
+    except InputError as error:
+        raise InputError(f"path: found {name!r} with a wrong part, expected a {kind} ({error})") from error
+    _check_nothing_else(name, kind, FORMS[kind].pack(noun), (arrays, meta))
+    return noun
+
+
+def _check_nothing_else(name: str, kind: str, expected: Packed, found: Packed) -> None:
+    """Refuse what is in a file and not in its noun."""
+    extra = [key for wanted, given in zip(expected, found, strict=True) for key in given if key not in wanted]
+    if extra:
+        refuse("path", f"{name!r} with {shown(repr(extra[0]))}", f"a {kind} and nothing else")
 
 
 def _pack_model(model: RewardMixingMDP) -> Packed:
@@ -61,20 +76,32 @@ def _pack_model(model: RewardMixingMDP) -> Packed:
 def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
     transition: Any = arrays.get("transition")
     if transition is None:
-        from scipy.sparse import csr_array
-
         shape = arrays["indptr"].size - 1, arrays["initial"].size
-        transition = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        transition = rows_of("transition", arrays["data"], arrays["indices"], arrays["indptr"], shape)
     return RewardMixingMDP(
         transition,
         arrays["initial"],
         arrays["weights"],
         arrays["rewards"],
-        meta["horizon"],
+        stored.entry(meta, "horizon", int),
         arrays["reward_values"],
-        tuple(meta["state_names"]),
-        tuple(meta["action_names"]),
+        *(_names(meta, name) for name in ("state_names", "action_names")),
     )
+
+
+def _names(meta: dict[str, Any], name: str) -> tuple[str, ...]:
+    names = stored.entry(meta, name, list)
+    if any(type(one) is not str for one in names):
+        refuse(name, "something that is no text", "names")
+    return tuple(names)
+
+
+def _steps(meta: dict[str, Any], arrays: Arrays) -> range:
+    """The steps of tables that are stored one by one."""
+    horizon = stored.entry(meta, "horizon", int)
+    if not 1 <= horizon <= len(arrays):
+        refuse("horizon", horizon, f"as many steps as there are tables, at most {len(arrays)}")
+    return range(horizon)
 
 
 def _pack_controller(policy: Controller) -> Packed:
@@ -85,7 +112,7 @@ def _pack_controller(policy: Controller) -> Packed:
 
 
 def _unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
-    steps = range(meta["horizon"])
+    steps = _steps(meta, arrays)
     return Controller(
         tuple(arrays[f"actions.{t}"] for t in steps),
         tuple(arrays[f"successors.{t}"] for t in steps),
@@ -101,7 +128,7 @@ def _pack_vectors(vectors: AlphaVectors) -> Packed:
 
 
 def _unpack_vectors(arrays: Arrays, meta: dict[str, Any]) -> AlphaVectors:
-    steps = range(meta["horizon"])
+    steps = _steps(meta, arrays)
     return AlphaVectors(tuple(arrays[f"values.{t}"] for t in steps), tuple(arrays[f"actions.{t}"] for t in steps))
 
 
@@ -112,9 +139,8 @@ def _pack_belief_policy(policy: BeliefPolicy) -> Packed:
 
 
 def _unpack_belief_policy(arrays: Arrays, meta: dict[str, Any]) -> BeliefPolicy:
-    return BeliefPolicy(
-        _unpack_model(_part(arrays, "model"), meta["model"]), _unpack_vectors(_part(arrays, "vectors"), meta["vectors"])
-    )
+    model = _unpack_model(_part(arrays, "model"), stored.entry(meta, "model", dict))
+    return BeliefPolicy(model, _unpack_vectors(_part(arrays, "vectors"), stored.entry(meta, "vectors", dict)))
 
 
 def _pack_plan(plan: Plan) -> Packed:
@@ -126,14 +152,25 @@ def _pack_plan(plan: Plan) -> Packed:
 
 
 def _unpack_plan(arrays: Arrays, meta: dict[str, Any]) -> Plan:
-    info = {**meta["info"], "rounds": tuple(Round(**done, seconds=0.0) for done in meta["info"]["rounds"])}
-    return Plan(
-        policy=_unpack_controller(_part(arrays, "policy"), meta["policy"]),
+    info = stored.entry(meta, "info", dict)
+    rounds = [_fields(done, ("number", "points", "lower", "upper")) for done in stored.entry(info, "rounds", list)]
+    said = _fields(info, ("converged", "asked", "reason", "rounds"))
+    plan = Plan(
+        policy=_unpack_controller(_part(arrays, "policy"), stored.entry(meta, "policy", dict)),
         lower=meta["lower"],
         upper=meta["upper"],
-        info=PlanInfo(**info),
-        model=_unpack_model(_part(arrays, "model"), meta["model"]),
+        info=PlanInfo(**{**said, "rounds": tuple(Round(**done, seconds=0.0) for done in rounds)}),
+        model=_unpack_model(_part(arrays, "model"), stored.entry(meta, "model", dict)),
     )
+    plan.check_lower()
+    return plan
+
+
+def _fields(said: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """A table of metadata with exactly these entries."""
+    if not isinstance(said, dict) or said.keys() != set(names):
+        refuse("info", "something else", f"a table of {', '.join(names)}")
+    return said
 
 
 def _joined(parts: dict[str, Packed]) -> Packed:
@@ -158,8 +195,8 @@ def _unpack_episodes(arrays: Arrays, meta: dict[str, Any]) -> Episodes:
         actions=arrays["actions"],
         outcomes=arrays["outcomes"],
         lengths=arrays["lengths"],
-        num_states=meta["num_states"],
-        num_actions=meta["num_actions"],
+        num_states=stored.entry(meta, "num_states", int),
+        num_actions=stored.entry(meta, "num_actions", int),
         reward_values=arrays["reward_values"],
     )
 

@@ -43,6 +43,7 @@ from rewardmix._check import (
     first,
     refuse,
 )
+from rewardmix.rows import checked, close
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -212,14 +213,16 @@ def _transition(transition: Any, num_states: int, num_actions: int) -> Any:
 
 
 def _sparse_transition(transition: Any, num_states: int, num_actions: int) -> csr_array:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, issparse
 
-    rows = csr_array(transition, dtype=np.float64, copy=True)
+    if not issparse(transition):
+        refuse("transition", type(transition).__name__, "an array, or a sparse array of scipy")
+    wanted = num_states * num_actions, num_states
+    if transition.shape != wanted:
+        refuse("transition", f"sparse shape {transition.shape}", f"shape (S*A, S) = {wanted}")
+    rows = csr_array(checked("transition", transition), dtype=np.float64, copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
-    if rows.shape != (num_states * num_actions, num_states):
-        wanted = num_states * num_actions, num_states
-        refuse("transition", f"sparse shape {rows.shape}", f"shape (S*A, S) = {wanted}")
     owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     bad = ~np.isfinite(rows.data) | (rows.data < 0) | (rows.data > 1)
     if bad.any():
@@ -235,9 +238,7 @@ def _sparse_transition(transition: Any, num_states: int, num_actions: int) -> cs
             f"sum {sums[row]:.12g}",
             "probabilities over next states that sum to 1",
         )
-    for part in (rows.data, rows.indices, rows.indptr):
-        part.setflags(write=False)
-    return rows
+    return close(rows)
 
 
 def _check_weights(weights: Floats) -> None:
@@ -248,9 +249,13 @@ def _check_weights(weights: Floats) -> None:
 
 
 def _names(argument: str, names: Sequence[str], count: int) -> tuple[str, ...]:
-    if len(names) not in (0, count):
-        refuse(argument, f"{len(names)} names", f"{count} names, or none")
-    return tuple(str(name) for name in names)
+    try:
+        given = tuple(names)
+    except TypeError:
+        refuse(argument, type(names).__name__, f"{count} names, or none")
+    if isinstance(names, str) or len(given) not in (0, count):
+        refuse(argument, f"{len(given)} names", f"{count} names, or none")
+    return tuple(str(name) for name in given)
 
 
 def dense_transition(model: RewardMixingMDP) -> NDArray[np.float64]:

@@ -18,18 +18,22 @@ samples are then in ``pair_tables`` (pooled over the order), and ``outcomes`` ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, issparse
 
-from rewardmix._check import Floats, refuse
+from rewardmix._check import MOST, Floats, as_count, as_reward_values, at, check_shape, first, owned, refuse, shut
 from rewardmix.episodes import Episodes
 from rewardmix.model import state_action
+from rewardmix.rows import PARTS as ROW_PARTS
+from rewardmix.rows import close, rows_of
+from rewardmix.stored import entry
 
 Counts = NDArray[np.int64]
 
@@ -43,6 +47,9 @@ LINE = 8
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Whole-number counts of K episodes; ``+`` merges the counts of two sets of episodes exactly.
+
+    Whatever they are made from is checked, and copied where somebody could still write to it: counts fit their sizes
+    and each other, and kernels rely on that.
 
     Attributes:
         num_states: S.
@@ -73,11 +80,37 @@ class Moments:
     selected_tables: Counts = field(default_factory=lambda: np.empty((0, 0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        if not self.selected_keys.size:
-            object.__setattr__(self, "selected_tables", np.empty((0, self.num_values, self.num_values), np.int64))
-        arrays = (getattr(self, name) for name in _ARRAYS)
-        for array in (*arrays, self.moves.data, self.moves.indices, self.moves.indptr):
-            array.setflags(write=False)
+        sizes = {name: as_count(name, getattr(self, name)) for name in ("num_states", "num_actions", "horizon")}
+        sizes["episodes"] = as_count("episodes", self.episodes, least=0)
+        values = as_reward_values(self.reward_values)
+        num_states, num_x, num_values = sizes["num_states"], sizes["num_states"] * sizes["num_actions"], values.size
+        if num_x * num_x > MOST or sizes["episodes"] * sizes["horizon"] > MOST:
+            refuse("num_states", f"{num_x} state-actions", "fewer; their pairs cannot be numbered")
+        keys = {name: as_counts(name, getattr(self, name), (None,)) for name in ("pair_keys", "selected_keys")}
+        tables = {
+            name: as_counts(name, getattr(self, name), (keys[others].size, num_values, num_values))
+            for name, others in (("pair_tables", "pair_keys"), ("selected_tables", "selected_keys"))
+            if keys[others].size
+        }
+        parts = {
+            "starts": as_counts("starts", self.starts, (num_states,)),
+            "outcomes": as_counts("outcomes", self.outcomes, (num_x, num_values)),
+            "moves": _as_moves(self.moves, (num_x, num_states + 1)),
+            **{name: np.empty((0, num_values, num_values), np.int64) for name in ("pair_tables", "selected_tables")},
+            **keys,
+            **tables,
+        }
+        _fill(self, {**sizes, "reward_values": values, **parts})
+        _check_counts(self)
+
+    @staticmethod
+    def trusted(**fields: Any) -> Moments:
+        """Moments without a look: for counts of what was checked before."""
+        moments = object.__new__(Moments)
+        size = fields["reward_values"].size
+        none = {"selected_keys": np.empty(0, np.int64), "selected_tables": np.empty((0, size, size), np.int64)}
+        _fill(moments, {**none, **fields})
+        return moments
 
     def __repr__(self) -> str:
         return (
@@ -101,17 +134,19 @@ class Moments:
             refuse("other", found, f"{self.world}, as on the left")
         pairs = _merged(self.pair_keys, self.pair_tables, other.pair_keys, other.pair_tables)
         selected = _merged(self.selected_keys, self.selected_tables, other.selected_keys, other.selected_tables)
-        return Moments(
-            self.num_states,
-            self.num_actions,
-            self.horizon,
-            self.reward_values,
-            self.episodes + other.episodes,
-            self.starts + other.starts,
-            csr_array(self.moves + other.moves),
-            self.outcomes + other.outcomes,
-            *pairs,
-            *selected,
+        return Moments.trusted(
+            num_states=self.num_states,
+            num_actions=self.num_actions,
+            horizon=self.horizon,
+            reward_values=self.reward_values,
+            episodes=self.episodes + other.episodes,
+            starts=self.starts + other.starts,
+            moves=csr_array(self.moves + other.moves),
+            outcomes=self.outcomes + other.outcomes,
+            pair_keys=pairs[0],
+            pair_tables=pairs[1],
+            selected_keys=selected[0],
+            selected_tables=selected[1],
         )
 
     @property
@@ -209,8 +244,8 @@ class Moments:
     @staticmethod
     def empty(num_states: int, num_actions: int, horizon: int, reward_values: Any = (0.0, 1.0)) -> Moments:
         """The moments of no episode: the zero of ``+``."""
-        values = np.array(reward_values, dtype=np.float64)
-        size = num_states * num_actions
+        values = as_reward_values(reward_values)
+        size = as_count("num_states", num_states) * as_count("num_actions", num_actions)
         return Moments(
             num_states,
             num_actions,
@@ -228,18 +263,82 @@ class Moments:
     def of(episodes: Episodes) -> Moments:
         """Count the first visits, pairs of first visits, and moves of episodes."""
         outcomes, keys, tables = count_pairs(episodes)
-        return Moments(
-            episodes.num_states,
-            episodes.num_actions,
-            episodes.horizon,
-            episodes.reward_values,
-            len(episodes),
-            np.bincount(episodes.states[:, 0], minlength=episodes.num_states).astype(np.int64),
-            moves_of(episodes),
-            outcomes,
-            keys,
-            tables,
+        return Moments.trusted(
+            num_states=episodes.num_states,
+            num_actions=episodes.num_actions,
+            horizon=episodes.horizon,
+            reward_values=episodes.reward_values,
+            episodes=len(episodes),
+            starts=np.bincount(episodes.states[:, 0], minlength=episodes.num_states).astype(np.int64),
+            moves=moves_of(episodes),
+            outcomes=outcomes,
+            pair_keys=keys,
+            pair_tables=tables,
         )
+
+
+def _fill(moments: Moments, fields: Mapping[str, Any]) -> None:
+    for name, value in fields.items():
+        value = shut(value) if name in _ARRAYS else close(value) if name == "moves" else value
+        object.__setattr__(moments, name, value)
+
+
+def as_counts(argument: str, values: Any, shape: tuple[int | None, ...]) -> Counts:
+    """``values`` as numbers of things, of this shape, in an array that nobody can write to."""
+    array = np.asarray(values)
+    check_shape(argument, array, shape)
+    if array.dtype.kind not in "iu":
+        refuse(argument, f"dtype {array.dtype}", "whole numbers")
+    bad = (array < 0) | (array > MOST)
+    if bad.any():
+        refuse(at(argument, first(bad)), int(array[first(bad)]), "a count of at least 0")
+    counts: Counts = owned(array, np.int64)
+    return counts
+
+
+def _as_moves(moves: Any, shape: tuple[int, int]) -> csr_array:
+    """Rows of counts, each next state once and in order."""
+    if not issparse(moves) or moves.format != "csr" or moves.shape != shape:
+        found = f"{type(moves).__name__} of shape {np.shape(moves)}"
+        refuse("moves", found, f"compressed sparse rows of shape {shape}")
+    data = as_counts("moves.data", moves.data, (None,))
+    rows = rows_of("moves", data, owned(moves.indices), owned(moves.indptr), shape)
+    return rows if rows.has_canonical_format else _canonical(rows)
+
+
+def _canonical(rows: csr_array) -> csr_array:
+    rows = rows.copy()
+    rows.sum_duplicates()
+    return rows
+
+
+def _check_counts(moments: Moments) -> None:
+    """Refuse counts that no set of this many episodes can have."""
+    most, num_x = moments.episodes, moments.num_state_actions
+    if moments.starts.max(initial=0) > most or moments.starts.sum() != most:
+        refuse("starts", f"a sum of {moments.starts.sum()}", f"one start for each of the {most} episodes")
+    if moments.moves.data.size and float(moments.moves.data.sum(dtype=np.float64)) > most * moments.horizon:
+        refuse("moves", "more steps", f"at most {moments.horizon} for each of the {most} episodes")
+    _check_sums("outcomes", moments.outcomes, most * (2 if moments.selected_keys.size else 1))  # both chosen steps
+    for name in ("pair", "selected"):
+        keys, tables = getattr(moments, f"{name}_keys"), getattr(moments, f"{name}_tables")
+        if (keys[1:] <= keys[:-1]).any() or keys.max(initial=0) >= num_x * num_x:
+            refuse(f"{name}_keys", "numbers out of order or range", f"increasing numbers below {num_x * num_x}")
+        _check_sums(f"{name}_tables", tables, most)
+    one, other = moments.pairs
+    if (one > other).any():
+        refuse(at("pair_keys", first(one > other)), "a pair (x, y) with x > y", "each pair once, x <= y")
+    seen = moments.samples
+    if (moments.pair_samples > np.minimum(seen[one], seen[other])).any():
+        refuse("pair_tables", "more samples of a pair than of one of its ends", "at most as many")
+
+
+def _check_sums(argument: str, tables: Counts, most: int) -> None:
+    """Refuse tables (one in each place of the first axis) that hold more than ``most`` samples."""
+    flat = tables.reshape(len(tables), math.prod(tables.shape[1:]))
+    bad: NDArray[np.bool_] = np.asarray(flat.sum(axis=1, dtype=np.float64) > most)
+    if bad.any():
+        refuse(at(argument, first(bad)), "more samples", f"at most one for each of the {most} episodes")
 
 
 _ARRAYS = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "selected_tables")
@@ -248,16 +347,19 @@ _ARRAYS = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "s
 def packed(moments: Moments) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Moments as arrays and metadata, to be stored."""
     arrays: dict[str, NDArray[Any]] = {name: getattr(moments, name) for name in (*_ARRAYS, "reward_values")}
-    moves = {f"moves_{name}": getattr(moments.moves, name) for name in ("data", "indices", "indptr")}
+    moves = {f"moves_{name}": getattr(moments.moves, name) for name in ROW_PARTS}
     meta = {name: getattr(moments, name) for name in ("num_states", "num_actions", "horizon", "episodes")}
     return {**arrays, **moves}, meta
 
 
 def unpacked(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> Moments:
     """The way back from ``packed``; other entries are ignored."""
-    sizes: dict[str, Any] = {name: int(meta[name]) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    sizes: dict[str, Any] = {
+        name: entry(meta, name, int) for name in ("num_states", "num_actions", "horizon", "episodes")
+    }
     shape = sizes["num_states"] * sizes["num_actions"], sizes["num_states"] + 1
-    moves = csr_array(tuple(arrays[f"moves_{name}"] for name in ("data", "indices", "indptr")), shape=shape)
+    data, indices, indptr = (arrays[f"moves_{name}"] for name in ROW_PARTS)
+    moves = rows_of("moves", data, indices, indptr, shape)
     parts: dict[str, Any] = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
     return Moments(**sizes, **parts, moves=moves)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,16 +22,19 @@ from numpy.typing import ArrayLike
 
 from rewardmix import belief as bayes
 from rewardmix._check import (
+    MOST,
     Floats,
     Ints,
     as_floats,
     as_indices,
+    as_instance,
     as_reward_values,
     check_probabilities,
-    check_shape,
+    owned,
     refuse,
 )
 from rewardmix.model import RewardMixingMDP
+from rewardmix.widths import width_of
 
 
 class Policy(Protocol):
@@ -93,6 +97,8 @@ class MarkovPolicy:
 class Controller:
     """A finite-state controller: node k of K_t at step t, moved by the outcome of each reward.
 
+    Its tables are checked, and copied where somebody could still write to them.
+
     In state s at step t with node k it plays actions[t][s, k]; after reward value z it moves to node
     successors[t][s, k, z] of step t + 1, whatever the next state is.
 
@@ -110,21 +116,29 @@ class Controller:
 
     def __post_init__(self) -> None:
         values = as_reward_values(self.reward_values)
-        if len(self.actions) != len(self.successors) or not self.actions:
-            refuse("successors", f"{len(self.successors)} steps", f"{len(self.actions)} steps, as many as actions")
-        num_states = int(np.asarray(self.first).size)
-        for t, (actions, successors) in enumerate(zip(self.actions, self.successors, strict=True)):
-            check_shape(f"actions[{t}]", actions, (num_states, None))
-            check_shape(f"successors[{t}]", successors, (*actions.shape, values.size))
-            if t + 1 < len(self.actions):
-                as_indices(f"successors[{t}]", successors, self.actions[t + 1].shape[1])
-        as_indices("first", self.first, self.actions[0].shape[1], (num_states,))
-        object.__setattr__(self, "reward_values", values)
+        actions = as_tables("actions", self.actions)
+        given = as_instance("successors", self.successors, tuple)
+        if len(actions) != len(given):
+            refuse("successors", f"{len(given)} steps", f"{len(actions)} steps, as many as actions")
+        nodes = [table.shape[1] for table in actions[1:]] + [MOST]  # those of the last step are never used
+        successors = tuple(
+            as_table(f"successors[{t}]", moves, nodes[t], (*actions[t].shape, values.size))
+            for t, moves in enumerate(given)
+        )
+        first = as_table("first", self.first, actions[0].shape[1], (actions[0].shape[0],))
+        parts = {"actions": actions, "successors": successors, "first": first, "reward_values": values}
+        for name, value in parts.items():
+            object.__setattr__(self, name, value)
 
     @property
     def horizon(self) -> int:
         """H."""
         return len(self.actions)
+
+    @cached_property
+    def most(self) -> int:
+        """The largest action."""
+        return max(int(actions.max()) for actions in self.actions)
 
     @property
     def size(self) -> int:
@@ -142,9 +156,8 @@ class Controller:
         wanted = model.horizon, model.num_states, model.num_values
         if mine != wanted:
             refuse("policy", f"a controller of (horizon, states, reward values) = {mine}", f"{wanted} for this model")
-        most = max(int(actions.max()) for actions in self.actions)
-        if most >= model.num_actions:
-            refuse("policy", f"a controller that plays action {most}", f"actions below {model.num_actions}")
+        if self.most >= model.num_actions:
+            refuse("policy", f"a controller that plays action {self.most}", f"actions below {model.num_actions}")
 
     def start(self, state: int) -> tuple[int, int, int]:
         """(step, state, node)."""
@@ -176,6 +189,14 @@ class BeliefPolicy:
 
     model: RewardMixingMDP
     decide: Callable[[int, int, Floats], int]
+
+    def __post_init__(self) -> None:
+        as_instance("model", self.model, RewardMixingMDP)
+        if not callable(self.decide):
+            refuse("decide", type(self.decide).__name__, "a function (step, state, belief) -> action")
+        check_fits = getattr(self.decide, "check_fits", None)
+        if check_fits is not None:
+            check_fits(self.model)
 
     @property
     def horizon(self) -> int:
@@ -220,6 +241,26 @@ def markov(table: ArrayLike, model: RewardMixingMDP) -> MarkovPolicy:
             f"whole numbers of shape {full[1:2]} or {full[:2]}, or probabilities of shape {full[1:]} or {full}",
         )
     return MarkovPolicy(np.broadcast_to(array, full))
+
+
+def as_tables(argument: str, tables: Any) -> tuple[Ints, ...]:
+    """The tables (S, K_t) of actions of each step: the same states in all, and at least one node."""
+    if not as_instance(argument, tables, tuple):
+        refuse(argument, "no steps", "a table for each step, at least one")
+    found = tuple(as_table(f"{argument}[{t}]", table, MOST, (None, None)) for t, table in enumerate(tables))
+    for t, table in enumerate(found):
+        if table.size == 0 or table.shape[0] != found[0].shape[0]:
+            wanted = f"a row for each of {found[0].shape[0]} states, with at least one node"
+            refuse(f"{argument}[{t}]", f"shape {table.shape}", wanted)
+    return found
+
+
+def as_table(argument: str, values: Any, count: int, shape: tuple[int | None, ...]) -> Ints:
+    """Whole numbers in 0..count-1, signed, in an array that nobody can write to."""
+    array = as_indices(argument, values, count, shape)
+    signed = array.dtype if array.dtype.kind == "i" else width_of(int(array.max(initial=0)) + 1)
+    table: Ints = owned(array, signed.newbyteorder("="))
+    return table
 
 
 def certain(actions: Ints, num_actions: int) -> Floats:

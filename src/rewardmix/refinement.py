@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rewardmix import environments, stored
-from rewardmix._check import Floats, as_count, refuse
+from rewardmix._check import Floats, InputError, as_count, refuse
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, usual_work
@@ -76,13 +76,15 @@ def refine(
     count = as_count("episodes", episodes, least=0)
     shares = np.diff(np.linspace(0, count, as_count("batches", batches) + 1).astype(int))
     folder = None if checkpoint is None else Path(checkpoint)
+    settings: dict[str, Any] = {"seed": seed, "after": len(gathered), "episodes": count, "batches": batches}
+    if folder is not None:
+        settings["gathered"] = stored.checksum_of(_arrays(gathered))
     played = gathered[:0]
     try:
         for number, share in enumerate(shares[shares > 0]):
             own = int(np.random.default_rng([seed, 3, len(gathered), number]).integers(1 << 62))
             name = f"batch-{number:03d}.safetensors"
-            settings = {"seed": seed, "after": len(gathered), "episodes": count, "batches": batches}
-            batch = None if folder is None else _saved(folder / name, settings)
+            batch = None if folder is None else _saved(folder / name, settings, gathered, int(share))
             if batch is None:
                 policy = _plausible(gathered + played, found, gap, own, batches)
                 batch = _played(env_or_model, policy, int(share), own, gathered)
@@ -113,27 +115,43 @@ def _played(world: Any, policy: Controller, count: int, seed: int, like: Episode
 def stored_batches(folder: Path, total: int) -> Episodes | None:
     """Batches of all rounds that ended before ``total`` episodes, as they were played; None if there are none."""
     paths = sorted(folder.glob("*/batch-*.safetensors"))
-    found = [_episodes(*stored.read(path)[1:]) for path in paths if int(path.parent.name) < total]
+    found = [_loaded(path)[0] for path in paths if path.parent.name.isdecimal() and int(path.parent.name) < total]
     return reduce(operator.add, found) if found else None
 
 
-def _save(path: Path, batch: Episodes, settings: dict[str, int]) -> None:
+def _save(path: Path, batch: Episodes, settings: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     world = {"num_states": batch.num_states, "num_actions": batch.num_actions}
-    arrays = {**{part: getattr(batch, part) for part in PARTS}, "reward_values": batch.reward_values}
-    stored.write(path, "refinement", arrays, {**settings, **world})
+    stored.write(path, "refinement", _arrays(batch), {**settings, **world})
 
 
-def _saved(path: Path, settings: dict[str, int]) -> Episodes | None:
+def _saved(path: Path, settings: dict[str, Any], like: Episodes, share: int) -> Episodes | None:
     """A batch that an earlier, interrupted call has played."""
     if not path.is_file():
         return None
-    _, arrays, meta = stored.read(path)
+    batch, meta = _loaded(path)
     for name, value in settings.items():
-        if meta[name] != value:
-            refuse("checkpoint", f"{name} = {meta[name]!r} in {path.parent}", f"{value!r}, or another folder")
-    return _episodes(arrays, meta)
+        if meta.get(name) != value:
+            refuse("checkpoint", f"{name} = {meta.get(name)!r} in {path.parent}", f"{value!r}, or another folder")
+    if batch.world != like.world or len(batch) != share:
+        refuse("checkpoint", f"{batch!r} in {path}", f"{share} episodes of {like!r}, or another folder")
+    return batch
 
 
-def _episodes(arrays: dict[str, Any], meta: dict[str, Any]) -> Episodes:
-    return Episodes(**arrays, num_states=meta["num_states"], num_actions=meta["num_actions"])
+def _loaded(path: Path) -> tuple[Episodes, dict[str, Any]]:
+    """The batch in a file, and what is said about it; damage is refused."""
+    try:
+        _, arrays, meta = stored.read(path, ("refinement",), oldest=stored.SCHEMA)
+        fields: dict[str, Any] = {name: arrays[name] for name in (*PARTS, "reward_values")}
+        fields |= {name: stored.entry(meta, name, int) for name in ("num_states", "num_actions")}
+        return Episodes(**fields), meta
+    except (InputError, KeyError) as error:
+        refuse(
+            "checkpoint",
+            f"{path}, which cannot be gone on with ({error})",
+            f"what was saved; delete {path.parent} to play it again",
+        )
+
+
+def _arrays(batch: Episodes) -> dict[str, Any]:
+    return {name: getattr(batch, name) for name in (*PARTS, "reward_values")}

@@ -62,7 +62,7 @@ def _simulate_model(
     from rewardmix.simulation_kernels import Tables, run_controller, run_markov
 
     tables = Tables.of(model)
-    parts = room_for(count, model.horizon, model.num_states, model.num_actions, model.num_values)
+    states, actions, outcomes = room_for(count, model.horizon, model.num_states, model.num_actions, model.num_values)
     run: Any
     if isinstance(policy, MarkovPolicy):
         run, arguments = run_markov, _markov_arguments(policy, model)
@@ -70,11 +70,12 @@ def _simulate_model(
         run, arguments = run_controller, _controller_arguments(policy, model)
     for begin in range(0, count, CHUNK):
         part = slice(begin, min(begin + CHUNK, count))
-        run(*tables, *arguments, draws.stream(seed, begin // CHUNK), *(array[part] for array in parts))
+        run(*tables, *arguments, draws.stream(seed, begin // CHUNK), states[part], actions[part], outcomes[part])
         if on_update:
             on_update(part.stop)
     lengths = np.full(count, model.horizon, length_width(model.horizon))
-    return Episodes(*parts, lengths, model.num_states, model.num_actions, model.reward_values)
+    played = {"states": states, "actions": actions, "outcomes": outcomes, "lengths": lengths}
+    return Episodes.trusted(played, model.num_states, model.num_actions, model.reward_values)
 
 
 def _markov_arguments(policy: MarkovPolicy, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:

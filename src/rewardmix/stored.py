@@ -1,58 +1,109 @@
-"""The stored form: safetensors (arrays) with JSON metadata, the only door to that library.
+"""The stored form: safetensors (arrays) with JSON metadata, the only door to that format.
 
-A file says what kind of thing it holds, under which schema, and by which version it was written. Writing is atomic:
-a new file is completed beside the old one and takes its place in one step, so a reader never meets half a file.
+A file says what kind of thing it holds, under which schema, by which version it was written, and the checksum of all
+of that and of its arrays. Writing is atomic: a new file is completed beside the old one and takes its place in one
+step, so a reader never meets half a file. Reading trusts nothing: the format is taken apart here, once, into one buffer
+that nobody can write to, and whatever does not fit is refused. What the arrays mean is checked by the nouns that they
+become.
+
+The checksum is CRC-32. It finds every accident (one flipped bit for certain), and no intent: a file that was changed
+on purpose, checksum and all, is as valid as the noun in it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import InputError
+from rewardmix._check import InputError, shown
 from rewardmix._version import __version__
+from rewardmix.work import afford
 
-SCHEMA = 1
-"""Raised by one whenever an older version could no longer read what is written."""
+SCHEMA = 2
+"""Raised by one whenever an older version could no longer read what is written, or would miss something in it.
+
+1: no checksum. 2: with a checksum.
+"""
 
 KEY = "rewardmix"
 """The metadata of a file, as JSON, stands under this key."""
 
+DTYPES = {
+    name: np.dtype(code)
+    for name, code in {"I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U64": "<u8", "F64": "<f8"}.items()
+}
+"""Types of arrays, by their names in a file."""
+
+LONGEST_HEADER = 100_000_000
+"""Bytes of the part before the arrays, as in the library."""
+
 Arrays = dict[str, NDArray[Any]]
+T = TypeVar("T")
 
 
 def write(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
     """Write arrays and JSON-able metadata as one file, atomically."""
     from safetensors.numpy import save
 
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header = {"kind": kind, "schema": SCHEMA, "version": __version__, "meta": dict(meta)}
-    text = json.dumps(header)  # under one key: safetensors writes several in an order that changes from run to run
-    replace(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata={KEY: text}))
+    header["checksum"] = checksum(header, whole)
+    text = json.dumps(header, allow_nan=False)  # under one key: safetensors writes several in an order that changes
+    replace(path, save(whole, metadata={KEY: text}))
 
 
-def read(path: str | os.PathLike[str]) -> tuple[str, Arrays, dict[str, Any]]:
-    """(kind, arrays, metadata) of a file written by ``write``; anything else is refused with its reason."""
-    from safetensors import SafetensorError, safe_open
+def read(
+    path: str | os.PathLike[str], kinds: Sequence[str] | None = None, *, oldest: int = 1
+) -> tuple[str, Arrays, dict[str, Any]]:
+    """(kind, arrays, metadata) of a file written by ``write``; anything else is refused with its reason.
 
+    Args:
+        path: of the file.
+        kinds: what it may hold; anything if left out.
+        oldest: the schema before which it is refused.
+    """
     name = os.fspath(path)
-    if not os.path.isfile(name):
-        raise InputError(f"path: found no file at {name!r}, expected a file written by rewardmix")
-    try:
-        with safe_open(name, framework="numpy") as file:
-            header = _header(name, file.metadata() or {})
-            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
-        raise InputError(
-            f"path: found {name!r} unreadable as safetensors ({error}), expected a whole file written by rewardmix"
-        ) from error
-    return header["kind"], arrays, header["meta"]
+    buffer = _content(name)
+    tensors, metadata, begin = _format(name, buffer)
+    header = _header(name, metadata, oldest)
+    kind = header["kind"]
+    if kinds is not None and kind not in kinds:
+        _refuse(name, f"holding a {shown(repr(kind))}", f"one of {', '.join(kinds)}")
+    arrays = _arrays(name, tensors, buffer[begin:])
+    if header["schema"] > 1 and header.get("checksum") != checksum(header, arrays):
+        _refuse(name, "whose content does not match its checksum", "a file as it was written; this one was damaged")
+    return kind, arrays, header["meta"]
+
+
+def entry(meta: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """An entry of metadata that must be of this type."""
+    value = meta[name]
+    if type(value) is not kind:
+        raise InputError(f"{name}: found {type(value).__name__} in the metadata, expected {kind.__name__}")
+    return value
+
+
+def checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """CRC-32 of kind, schema, version, metadata, and of the name, type, shape and bytes of each array."""
+    return checksum_of(arrays, [header[name] for name in ("kind", "schema", "version", "meta")])
+
+
+def checksum_of(arrays: Mapping[str, NDArray[Any]], more: Any = None) -> str:
+    """CRC-32 of the name, type, shape and bytes of each array, and of something more that is JSON."""
+    tables = [(name, str(array.dtype), array.shape) for name, array in sorted(arrays.items())]
+    total = zlib.crc32(json.dumps([more, tables], sort_keys=True).encode())
+    for _, array in sorted(arrays.items()):
+        total = zlib.crc32(array.reshape(-1).view(np.uint8).data, total)
+    return f"crc32:{total:08x}"
 
 
 def replace(path: str | os.PathLike[str], content: bytes) -> None:
@@ -60,7 +111,15 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"path: found no folder {str(target.parent)!r}, expected an existing folder to write into")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    if target.is_dir():
+        raise InputError(f"path: found the folder {str(target)!r}, expected the name of a file to write")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    except OSError as error:
+        raise InputError(
+            f"path: found {str(target.parent)!r} where no file can be made ({error.strerror}), expected a folder to "
+            "write into"
+        ) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -79,17 +138,114 @@ def _umask() -> int:
     return mask
 
 
-def _header(name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-    if KEY not in metadata:
-        raise InputError(f"path: found {name!r} to be a safetensors file of something else, expected one of rewardmix")
+def _refuse(name: str, found: str, expected: str) -> NoReturn:
+    raise InputError(f"path: found {name!r} {found}, expected {expected}")
+
+
+def _unreadable(name: str, why: object) -> NoReturn:
+    _refuse(name, f"unreadable as safetensors ({why})", "a whole file written by rewardmix")
+
+
+def _content(name: str) -> NDArray[np.uint8]:
+    """All bytes of a file, in memory that cannot be written to. (A map of the file would follow its changes.)"""
+    if not os.path.isfile(name):
+        raise InputError(f"path: found no file at {name!r}, expected a file written by rewardmix")
     try:
-        header: dict[str, Any] = json.loads(metadata[KEY])
-        kind, schema, version, meta = (header[part] for part in ("kind", "schema", "version", "meta"))
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise InputError(f"path: found {name!r} without readable metadata, expected a file of rewardmix") from error
+        with open(name, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            afford("path", memory=size, change="a smaller file")
+            buffer = np.empty(size, np.uint8)
+            done = 0
+            while done < size and (more := file.readinto(buffer.data[done:])):
+                done += more
+    except OSError as error:
+        raise InputError(f"path: found {name!r} unreadable ({error.strerror}), expected a readable file") from error
+    buffer.setflags(write=False)
+    return buffer[:done]
+
+
+def _format(name: str, buffer: NDArray[np.uint8]) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """(what the file says about each array, its metadata, where the arrays begin)."""
+    size = int.from_bytes(buffer[:8].tobytes(), "little") if buffer.size >= 8 else LONGEST_HEADER
+    if size > min(buffer.size - 8, LONGEST_HEADER):
+        _unreadable(name, "it ends within its header")
+    tensors = _parsed(buffer[8 : 8 + size].tobytes())
+    if not isinstance(tensors, dict):
+        _unreadable(name, "its header is not JSON")
+    metadata = tensors.pop("__metadata__", {})
+    if not isinstance(metadata, dict):
+        _unreadable(name, "its metadata is not a table")
+    return tensors, metadata, 8 + size
+
+
+def _parsed(text: str | bytes) -> Any:
+    """JSON without NaN, without doubled names and not nested beyond reason; None if it is anything else."""
+    try:
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_table)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return table
+
+
+def _header(name: str, metadata: Mapping[str, Any], oldest: int) -> dict[str, Any]:
+    if KEY not in metadata:
+        _refuse(name, "to be a safetensors file of something else", "one of rewardmix")
+    header = _parsed(metadata[KEY]) if isinstance(metadata[KEY], str) else None
+    types = {"kind": str, "schema": int, "version": str, "meta": dict}
+    if not isinstance(header, dict) or any(type(header.get(part)) is not kind for part, kind in types.items()):
+        _refuse(name, "without readable metadata", "a file of rewardmix")
+    schema, written = header["schema"], f"(written by rewardmix {header['version']})"
     if schema > SCHEMA:
-        raise InputError(
-            f"path: found {name!r} with schema {schema} (written by rewardmix {version}), "
-            f"expected schema {SCHEMA} or older; a newer rewardmix can read it"
-        )
-    return {"kind": kind, "meta": meta}
+        expected = f"schema {SCHEMA} or older; a newer rewardmix can read it"
+        _refuse(name, f"with schema {schema} {written}", expected)
+    if schema < oldest:
+        expected = f"schema {oldest} or newer; it has to be made again"
+        _refuse(name, f"with schema {schema} {written}", expected)
+    return header
+
+
+def _arrays(name: str, tensors: Mapping[str, Any], data: NDArray[np.uint8]) -> Arrays:
+    """The arrays, as views of ``data``, which they must cover without gaps."""
+    arrays: Arrays = {}
+    covered = 0
+    for key, (dtype, shape, begin, end) in sorted(_layout(name, tensors).items(), key=lambda item: item[1][2:]):
+        if begin != covered or end != begin + dtype.itemsize * math.prod(shape) or end > data.size:
+            _unreadable(name, f"{key!r} does not lie where it should")
+        covered = end
+        array = data[begin:end].view(dtype)
+        array = array if array.flags.aligned else np.frombuffer(array.tobytes(), dtype)
+        arrays[key] = array.reshape(shape)
+    if covered != data.size:
+        _unreadable(name, "it has more bytes than its arrays")
+    return arrays
+
+
+def _layout(name: str, tensors: Mapping[str, Any]) -> dict[str, tuple[np.dtype[Any], list[int], int, int]]:
+    """Type, shape, begin and end of each array as the header says, each of the right type and not negative."""
+    layout = {}
+    for key, said in tensors.items():
+        if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
+            _unreadable(name, f"nothing is said about {key!r}")
+        dtype, shape, place = said["dtype"], said["shape"], said["data_offsets"]
+        if not isinstance(dtype, str) or dtype not in DTYPES:
+            _unreadable(name, f"the type of {key!r} is none of {', '.join(DTYPES)}")
+        if not (_counts(shape) and _counts(place) and len(place) == 2 and math.prod(n or 1 for n in shape) < 1 << 59):
+            _unreadable(name, f"{key!r} has no shape or place")
+        layout[key] = DTYPES[dtype], shape, place[0], place[1]
+    return layout
+
+
+def _counts(values: Any) -> bool:
+    """Whether this is a short list of whole numbers that an array can have for its shape."""
+    whole = isinstance(values, list) and len(values) <= 4
+    return whole and all(type(value) is int and 0 <= value < 1 << 48 for value in values)

@@ -12,6 +12,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import stored
-from rewardmix._check import refuse
+from rewardmix._check import InputError, as_count, as_floats, refuse, shown
 from rewardmix.episodes import PARTS, Episodes, room_for
+from rewardmix.exploration.results import check_gathered, check_stream
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.widths import length_width
 
 STATE = "exploration.safetensors"
+NUMBERS = ("cost", "refreshes", "rows_planned")
+"""What a plan has spent, by the names of its fields."""
+
 SECONDS = 2.0
 """At least this long between two checkpoints."""
 
 
 @dataclass
 class Saved:
-    """What a checkpoint holds."""
+    """What a checkpoint holds.
+
+    Attributes:
+        moments: of all episodes so far.
+        stream: (4,) where the random numbers stand.
+        curve: (n, 2) episodes and V_0 at each plan so far.
+        numbers: of the plan, see ``NUMBERS``.
+        episodes: themselves, if they were kept.
+    """
 
     moments: Moments
     stream: NDArray[np.uint64]
     curve: NDArray[np.float64]
     numbers: dict[str, int]
     episodes: Episodes | None
+
+    def __post_init__(self) -> None:
+        check_stream(self.stream)
+        self.curve = as_floats("curve", self.curve, (None, 2))
+        for name, number in self.numbers.items():
+            if name not in NUMBERS:
+                refuse("numbers", shown(name), f"one of {', '.join(NUMBERS)}")
+            as_count(name, number, least=0)
+        check_gathered(self.moments, self.episodes)
 
 
 @dataclass
@@ -82,29 +104,54 @@ class Checkpoint:
         self.last = time.monotonic()
 
     def load(self) -> Saved | None:
-        """What was saved, or None if there is nothing; other settings than before are refused."""
-        if not (self.folder / STATE).is_file():
+        """What was saved, or None if there is nothing; other settings than before, and damage, are refused."""
+        path = self.folder / STATE
+        if not path.is_file():
             return None
-        _, arrays, meta = stored.read(self.folder / STATE)
+        try:
+            return self._loaded(path)
+        except KeyError as error:
+            refuse("checkpoint", f"{str(path)!r} without {error}", f"a whole one; delete {self.folder} to begin anew")
+        except InputError as error:
+            if str(error).startswith("checkpoint"):
+                raise
+            refuse(
+                "checkpoint",
+                f"one that cannot be gone on with ({error})",
+                f"what was saved; delete {self.folder} to begin anew",
+            )
+
+    def _loaded(self, path: Path) -> Saved:
+        _, arrays, meta = stored.read(path, ("exploration",), oldest=stored.SCHEMA)
+        settings = stored.entry(meta, "settings", dict)
         for name, value in self.settings.items():
-            if meta["settings"].get(name) != value:
-                found = f"{name} = {meta['settings'].get(name)!r}"
+            if settings.get(name) != value:
+                found = f"{name} = {shown(settings.get(name))}"
                 refuse("checkpoint", f"a run with {found} in {self.folder}", f"{name} = {value!r}, or another folder")
         moments = unpacked(arrays, meta)
-        episodes = None if meta["parts"] is None else self._episodes(meta["parts"], moments)
-        return Saved(moments, arrays["stream"], arrays["curve"], meta["numbers"], episodes)
+        parts = None if meta["parts"] is None else stored.entry(meta, "parts", list)
+        episodes = None if parts is None else self._episodes(parts, moments)
+        return Saved(moments, arrays["stream"], arrays["curve"], stored.entry(meta, "numbers", dict), episodes)
 
     def _episodes(self, parts: list[int], moments: Moments) -> Episodes:
-        pieces = [stored.read(self._part(begin))[1] for begin in parts]
-        blank = _no_episodes(moments)
-        joined = {name: np.concatenate([getattr(blank, name), *(piece[name] for piece in pieces)]) for name in PARTS}
+        if any(type(begin) is not int for begin in parts):
+            refuse("parts", "something that is no number", "the first episode of each part")
+        sizes = moments.num_states, moments.num_actions, moments.reward_values
+        pieces = [_no_episodes(moments)]
+        for begin in parts:
+            path = self._part(begin)
+            _, arrays, _ = stored.read(path, ("episodes part",), oldest=stored.SCHEMA)
+            states, actions, outcomes, lengths = (arrays[name] for name in PARTS)
+            piece = Episodes(states, actions, outcomes, lengths, *sizes)
+            if piece.horizon != moments.horizon:
+                refuse(str(path), f"a horizon of {piece.horizon}", f"{moments.horizon}")
+            pieces.append(piece)
+        begins = list(accumulate(len(piece) for piece in pieces))[:-1]
+        if begins != parts:
+            refuse("parts", parts, f"{begins}, each beginning where the one before ends")
+        joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in PARTS}
         self.parts, self.written = list(parts), moments.episodes
-        return Episodes(
-            **joined,
-            num_states=moments.num_states,
-            num_actions=moments.num_actions,
-            reward_values=moments.reward_values,
-        )
+        return Episodes.trusted(joined, *sizes)
 
     def _part(self, begin: int) -> Path:
         return self.folder / f"episodes-{begin:012d}.safetensors"

@@ -65,15 +65,9 @@ class CompiledEngine:
         """The episodes themselves, if they were kept."""
         if not self.keep:
             return None
-        return Episodes(
-            self.kept.states[:episodes].copy(),
-            self.kept.actions[:episodes].copy(),
-            self.kept.outcomes[:episodes].copy(),
-            np.full(episodes, self.sizes[2], length_width(self.sizes[2])),
-            self.sizes[0],
-            self.sizes[1],
-            self.reward_values,
-        )
+        parts = {name: part[:episodes].copy() for name, part in self.kept._asdict().items()}
+        parts["lengths"] = np.full(episodes, self.sizes[2], length_width(self.sizes[2]))
+        return Episodes.trusted(parts, self.sizes[0], self.sizes[1], self.reward_values)
 
     def restore(self, episodes: Episodes | None) -> None:
         """Go on after these episodes (None: they were not kept)."""

@@ -7,14 +7,14 @@ hidden context is never asked for.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import environments
 from rewardmix._check import Floats, as_count, as_reward_values, refuse
-from rewardmix.episodes import ABSENT, Episodes, room_for
+from rewardmix.episodes import ABSENT, PARTS, Episodes, room_for
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import MEMORY, counts_of
@@ -24,6 +24,15 @@ from rewardmix.moments import PairTable
 from rewardmix.widths import length_width
 
 Bools = NDArray[np.bool_]
+
+
+class Sheet(NamedTuple):
+    """Episodes that are being written down; see ``Episodes``."""
+
+    states: NDArray[Any]
+    actions: NDArray[Any]
+    outcomes: NDArray[Any]
+    lengths: NDArray[Any]
 
 
 class EnvironmentEngine:
@@ -80,9 +89,9 @@ class EnvironmentEngine:
         """The episodes themselves, if they were kept."""
         if not self.keep:
             return None
-        parts = [self._blank(0)[0], *self.kept]
-        together: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PARTS}
-        self.kept = [Episodes(**together, **self._world)]
+        parts = [self._blank(0), *self.kept]
+        together = {name: np.concatenate([getattr(part, name) for part in parts]) for name in PARTS}
+        self.kept = [Episodes.trusted(together, **self._world)]
         return self.kept[0][:episodes]
 
     def restore(self, episodes: Episodes | None) -> None:
@@ -107,20 +116,19 @@ class EnvironmentEngine:
             if len(self.kept) > 256:
                 self.gathered(2**62)
 
-    def _blank(self, number: int) -> tuple[Episodes, NDArray[np.int64]]:
+    def _blank(self, number: int) -> Sheet:
         horizon = self.sizes[2]
         parts = room_for(number, horizon, self.sizes[0], self.sizes[1], self.reward_values.size)
         for part in parts:
             part.fill(ABSENT)
-        episodes = Episodes(*parts, np.zeros(number, length_width(horizon)), **self._world)
-        return episodes, np.full((number, 2), ABSENT, np.int64)
+        return Sheet(*parts, np.zeros(number, length_width(horizon)))
 
     def _play_once(self, choices: Choices, before: int) -> tuple[Episodes, NDArray[np.int64]]:
         """One episode in every copy, and the steps that were picked."""
-        episodes, picks = self._blank(self.copies.number)
+        sheet, picks = self._blank(self.copies.number), np.full((self.copies.number, 2), ABSENT, np.int64)
         seed, self.seed = self.seed, None
-        self.copies.play(self, choices, before, seed, episodes, picks)
-        return episodes, picks
+        self.copies.play(self, choices, before, seed, sheet, picks)
+        return Episodes.trusted(sheet._asdict(), **self._world), picks
 
     def state(self, state: Any, episode: int, step: int) -> int:
         """A state that the environment showed, refused if it is none."""
@@ -140,9 +148,6 @@ class EnvironmentEngine:
         refuse(f"reward of episode {episode}, step {step}", reward, f"one of the reward values {self.values}")
 
 
-_PARTS = ("states", "actions", "outcomes", "lengths")
-
-
 class One:
     """A single environment as one copy."""
 
@@ -152,26 +157,26 @@ class One:
         self.env = env
 
     def play(
-        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, episodes: Episodes, picks: Any
+        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, sheet: Sheet, picks: Any
     ) -> None:
-        """Play one episode into ``episodes`` and ``picks``."""
+        """Play one episode into ``sheet`` and ``picks``."""
         state = engine.state(self.env.reset(seed=seed)[0], before, 0)
-        episodes.states[0, 0] = state
+        sheet.states[0, 0] = state
         row, picked = FIRST, 0
         for t in range(engine.sizes[2]):
             code = int(choices.rows[row, t, state])
             if code == ANY:
                 code = 2 * int(engine.rng.integers(engine.sizes[1])) + 1
             following, reward, terminated, truncated, _ = self.env.step(code >> 1)
-            episodes.actions[0, t] = code >> 1
-            episodes.outcomes[0, t] = engine.outcome(reward, before, t)
-            episodes.lengths[0] = t + 1
+            sheet.actions[0, t] = code >> 1
+            sheet.outcomes[0, t] = engine.outcome(reward, before, t)
+            sheet.lengths[0] = t + 1
             if code & 1 == 0 and picked < 2:
                 picks[0, picked] = t
                 row = int(choices.row_of[state * engine.sizes[1] + (code >> 1)]) if picked == 0 else THIRD
                 picked += 1
             state = engine.state(following, before, t + 1)
-            episodes.states[0, t + 1] = state
+            sheet.states[0, t + 1] = state
             if terminated:
                 return
             environments.check_horizon(truncated, engine.sizes[2], before, t)
@@ -186,11 +191,11 @@ class Many:
         self.by_hand = "DISABLED" in str(mode).upper()
 
     def play(
-        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, episodes: Episodes, picks: Any
+        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, sheet: Sheet, picks: Any
     ) -> None:
-        """Play one episode in each copy into ``episodes`` and ``picks``."""
+        """Play one episode in each copy into ``sheet`` and ``picks``."""
         states = np.array([engine.state(s, before + i, 0) for i, s in enumerate(self.env.reset(seed=seed)[0])])
-        episodes.states[:, 0] = states
+        sheet.states[:, 0] = states
         row, picked = np.full(self.number, FIRST), np.zeros(self.number, np.int64)
         running = np.ones(self.number, bool)
         for t in range(engine.sizes[2]):
@@ -199,16 +204,16 @@ class Many:
             codes = np.where(codes == ANY, anything, codes)
             following, rewards, terminated, truncated = self._step(np.where(running, codes >> 1, 0))
             for i in np.flatnonzero(running):
-                episodes.actions[i, t] = codes[i] >> 1
-                episodes.outcomes[i, t] = engine.outcome(rewards[i], before + int(i), t)
-                episodes.lengths[i] = t + 1
+                sheet.actions[i, t] = codes[i] >> 1
+                sheet.outcomes[i, t] = engine.outcome(rewards[i], before + int(i), t)
+                sheet.lengths[i] = t + 1
                 if codes[i] & 1 == 0 and picked[i] < 2:
                     picks[i, picked[i]] = t
                     x = states[i] * engine.sizes[1] + (codes[i] >> 1)
                     row[i] = choices.row_of[x] if picked[i] == 0 else THIRD
                     picked[i] += 1
                 states[i] = engine.state(following[i], before + int(i), t + 1)
-                episodes.states[i, t + 1] = states[i]
+                sheet.states[i, t + 1] = states[i]
                 environments.check_horizon(truncated[i] and not terminated[i], engine.sizes[2], before + int(i), t)
             running &= ~terminated
             if not running.any():

@@ -30,7 +30,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan, Strategy, blank_plan, optimistic, refresh, touch_up
 from rewardmix.exploration.batched import BatchedEngine
-from rewardmix.exploration.checkpoints import Checkpoint, Saved, fingerprint, settings_of
+from rewardmix.exploration.checkpoints import NUMBERS, Checkpoint, Saved, fingerprint, settings_of
 from rewardmix.exploration.compiled import CompiledEngine
 from rewardmix.exploration.confidence import Confidence, practical
 from rewardmix.exploration.counting import Counting, all_pairs
@@ -282,7 +282,7 @@ class Run:
     def _save(self, final: bool = False) -> None:
         if self.checkpoint is None or not (final or self.checkpoint.due):
             return
-        numbers = {name: int(getattr(self.plan, name)) for name in ("cost", "refreshes", "rows_planned")}
+        numbers = {name: int(getattr(self.plan, name)) for name in NUMBERS}
         moments: Moments = self.tally.moments()
         gathered = self.engine.gathered(self.tally.episodes)
         curve = np.array(self.curve).reshape(-1, 2)

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix._errors import InputError
+from rewardmix._check import Floats, InputError, as_count, as_instance, as_number, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.coverage import Coverage, coverage
 from rewardmix.model import RewardMixingMDP
@@ -56,6 +55,19 @@ class Info:
         )
 
 
+def check_stream(stream: NDArray[np.uint64]) -> None:
+    """Refuse what cannot be the place where random numbers stand."""
+    if not isinstance(stream, np.ndarray) or stream.shape != (4,) or stream.dtype != np.uint64:
+        refuse("stream", f"{type(stream).__name__} of shape {np.shape(stream)}", "4 numbers of 64 bits")
+
+
+def check_gathered(moments: Moments, episodes: Episodes | None) -> None:
+    """Refuse episodes that these moments cannot be the counts of."""
+    if episodes is not None and (len(episodes) != moments.episodes or episodes.world != moments.world):
+        expected = f"{moments.episodes} of {moments.world}, as were counted"
+        refuse("episodes", f"{len(episodes)} episodes of {episodes.world}", expected)
+
+
 @dataclass(frozen=True, eq=False)
 class Exploration:
     """What was learnt.
@@ -75,6 +87,15 @@ class Exploration:
     gathered: Episodes | None
     stream: NDArray[np.uint64]
     info: Info
+
+    def __post_init__(self) -> None:
+        as_instance("moments", self.moments, Moments)
+        as_instance("info", self.info, Info)
+        check_stream(self.stream)
+        as_number("uncertainty", self.uncertainty)
+        if as_count("episodes", self.episodes, least=0) != self.moments.episodes:
+            refuse("episodes", self.episodes, f"{self.moments.episodes}, as were counted")
+        check_gathered(self.moments, self.gathered)
 
     def __repr__(self) -> str:
         return (

@@ -111,21 +111,21 @@ class Tally:
     def moments(self) -> Moments:
         """The counts as Moments."""
         keys, tables = self.pairs.sorted_tables()
-        selected = (keys, tables) if self.ordered else ()
+        selected = {"selected_keys": keys, "selected_tables": tables} if self.ordered else {}
         if self.ordered:
             keys, tables = unordered(keys, tables, self.num_x)
-        return Moments(
-            self.num_states,
-            self.num_actions,
-            self.horizon,
-            self.reward_values,
-            self.episodes,
-            self.starts.copy(),
-            self.moves_matrix(),
-            self.outcomes.copy(),
-            keys,
-            tables,
-            *selected,
+        return Moments.trusted(
+            num_states=self.num_states,
+            num_actions=self.num_actions,
+            horizon=self.horizon,
+            reward_values=self.reward_values,
+            episodes=self.episodes,
+            starts=self.starts.copy(),
+            moves=self.moves_matrix(),
+            outcomes=self.outcomes.copy(),
+            pair_keys=keys,
+            pair_tables=tables,
+            **selected,
         )
 
     def add(self, moments: Moments) -> None:

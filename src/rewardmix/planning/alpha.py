@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewardmix._check import Floats, Ints, check_shape, refuse
+from rewardmix._check import Floats, Ints, as_floats, as_instance, refuse, shut
 from rewardmix.evaluation import node_values
 from rewardmix.model import RewardMixingMDP
-from rewardmix.policy import Controller
+from rewardmix.policy import Controller, as_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,26 @@ class AlphaVectors:
     actions: tuple[Ints, ...]
 
     def __post_init__(self) -> None:
-        if len(self.values) != len(self.actions) or not self.actions:
-            refuse("values", f"{len(self.values)} steps", f"{len(self.actions)} steps, as many as actions")
-        for t, (values, actions) in enumerate(zip(self.values, self.actions, strict=True)):
-            check_shape(f"values[{t}]", values, (*actions.shape, None))
+        actions = as_tables("actions", self.actions)
+        given = as_instance("values", self.values, tuple)
+        if len(given) != len(actions):
+            refuse("values", f"{len(given)} steps", f"{len(actions)} steps, as many as actions")
+        values = [as_floats(f"values[{t}]", part, (*actions[t].shape, None)) for t, part in enumerate(given)]
+        for t, part in enumerate(values):
+            if part.shape[2] != values[0].shape[2] or part.shape[2] < 2:
+                refuse(f"values[{t}]", f"{part.shape[2]} contexts", "as many at each step, at least 2")
+        object.__setattr__(self, "actions", actions)
+        object.__setattr__(self, "values", tuple(values))
+
+    def check_fits(self, model: RewardMixingMDP) -> None:
+        """Refuse a model whose beliefs these vectors do not belong to."""
+        mine = len(self.actions), self.values[0].shape[0], self.values[0].shape[2]
+        wanted = model.horizon, model.num_states, model.num_contexts
+        if mine != wanted:
+            refuse("decide", f"vectors of (horizon, states, contexts) = {mine}", f"{wanted} for this model")
+        most = max(int(actions.max()) for actions in self.actions)
+        if most >= model.num_actions:
+            refuse("decide", f"vectors that play action {most}", f"actions below {model.num_actions}")
 
     def __call__(self, step: int, state: int, belief: Floats) -> int:
         """The action to play."""
@@ -51,4 +67,5 @@ class AlphaVectors:
 
 def alpha_vectors(policy: Controller, model: RewardMixingMDP) -> AlphaVectors:
     """The vectors of every node of ``policy`` in ``model``."""
-    return AlphaVectors(tuple(reversed(list(node_values(policy, model)))), policy.actions)
+    values = [shut(part) for part in node_values(policy, model)]
+    return AlphaVectors(tuple(reversed(values)), policy.actions)

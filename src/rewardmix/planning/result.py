@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from rewardmix._check import as_count, as_instance, as_number, refuse
+from rewardmix.evaluation import controller_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.alpha import AlphaVectors, alpha_vectors
+from rewardmix.planning.rounding import rounding_bound
 from rewardmix.policy import BeliefPolicy, Controller
 
 
@@ -27,6 +30,12 @@ class Round:
     lower: float
     upper: float
     seconds: float
+
+    def __post_init__(self) -> None:
+        as_count("number", self.number)
+        as_count("points", self.points)
+        _check_bracket(self.lower, self.upper)
+        as_number("seconds", self.seconds)
 
     @property
     def gap(self) -> float:
@@ -50,10 +59,20 @@ class PlanInfo:
     reason: str
     rounds: tuple[Round, ...]
 
+    def __post_init__(self) -> None:
+        as_instance("converged", self.converged, bool)
+        as_number("asked", self.asked, above=0.0)
+        as_instance("reason", self.reason, str)
+        for number, done in enumerate(as_instance("rounds", self.rounds, tuple)):
+            as_instance(f"rounds[{number}]", done, Round)
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A policy for ``model`` with ``lower <= value of the policy <= optimal value <= upper``.
+
+    A plan that was loaded from a file has a lower end that was computed again, and an upper end as the file claims it:
+    to verify that takes planning again.
 
     Attributes:
         policy: finite-state controller; its value in any model is exact.
@@ -68,6 +87,18 @@ class Plan:
     upper: float
     info: PlanInfo
     model: RewardMixingMDP
+
+    def __post_init__(self) -> None:
+        as_instance("model", self.model, RewardMixingMDP)
+        as_instance("policy", self.policy, Controller).check_fits(self.model)
+        as_instance("info", self.info, PlanInfo)
+        _check_bracket(self.lower, self.upper)
+
+    def check_lower(self) -> None:
+        """Refuse a lower end that is not what the policy earns in the model, up to rounding."""
+        value = controller_value(self.policy, self.model)
+        if abs(value - self.lower) > 4 * rounding_bound(self.model, self.model.num_states):
+            refuse("lower", f"{self.lower!r}", f"{value!r}, the value of the policy in the model")
 
     @property
     def gap(self) -> float:
@@ -91,3 +122,9 @@ class Plan:
     def alpha_vectors(self) -> AlphaVectors:
         """The value of every node of ``policy`` in every context."""
         return alpha_vectors(self.policy, self.model)
+
+
+def _check_bracket(lower: float, upper: float) -> None:
+    """Refuse ends that are not finite or not in order."""
+    if as_number("lower", lower) > as_number("upper", upper):
+        refuse("lower", lower, f"at most upper, which is {upper}")

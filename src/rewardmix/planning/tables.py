@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rewardmix._check import Ints
+from rewardmix._check import Ints, shut
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller
 from rewardmix.widths import width_of
@@ -28,6 +28,6 @@ def compact(actions: Sequence[Ints], successors: Sequence[Ints], first: Ints, mo
             entered[moves] = True
             used = np.flatnonzero(entered)
             renamed = np.cumsum(entered) - 1
-        lean_actions.append(plays.astype(width_of(model.num_actions)))
-        lean_successors.append(renamed.astype(width_of(used.size))[moves])
+        lean_actions.append(shut(plays.astype(width_of(model.num_actions))))
+        lean_successors.append(shut(renamed.astype(width_of(used.size))[moves]))
     return Controller(tuple(lean_actions), tuple(lean_successors), new_first, model.reward_values)

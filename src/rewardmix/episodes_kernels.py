@@ -1,0 +1,35 @@
+"""The kernel that looks for what cannot be in episodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rewardmix._kernels import kernel
+
+SOUND, LENGTH, STATE, ACTION, OUTCOME, LEFT_OVER = 0, 1, 2, 3, 4, 5
+"""What is wrong: nothing, or the length, a state, an action or an outcome; or something behind the end."""
+
+
+@kernel
+def first_fault(
+    states: Any, actions: Any, outcomes: Any, lengths: Any, num_states: Any, num_actions: Any, num_values: Any
+) -> Any:
+    """(what, episode, step) of the first thing that is out of range. The last state of an episode may be absent."""
+    horizon = actions.shape[1]
+    for k in range(lengths.size):
+        steps = lengths[k]
+        if steps < 1 or steps > horizon:
+            return LENGTH, k, 0
+        for t in range(steps):
+            if states[k, t] < 0 or states[k, t] >= num_states:
+                return STATE, k, t
+            if actions[k, t] < 0 or actions[k, t] >= num_actions:
+                return ACTION, k, t
+            if outcomes[k, t] < 0 or outcomes[k, t] >= num_values:
+                return OUTCOME, k, t
+        if states[k, steps] < -1 or states[k, steps] >= num_states:
+            return STATE, k, steps
+        for t in range(steps, horizon):
+            if actions[k, t] != -1 or outcomes[k, t] != -1 or states[k, t + 1] != -1:
+                return LEFT_OVER, k, t
+    return SOUND, 0, 0
