@@ -20,7 +20,7 @@ from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import MEMORY, counts_of
 from rewardmix.exploration.kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
-from rewardmix.moments import PairTable
+from rewardmix.pair_table import PairTable
 from rewardmix.widths import length_width
 
 Bools = NDArray[np.bool_]

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from rewardmix._check import Floats, refuse
-from rewardmix.moments import Counts, Moments, PairTable, unordered
+from rewardmix.moments import Moments, unordered
+from rewardmix.pair_table import Counts, PairTable
 from rewardmix.widths import state_width
 
 
