@@ -7,7 +7,9 @@ Objects are checked where they are born and trusted afterwards.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,6 +89,14 @@ def as_reward_values(values: ArrayLike) -> Floats:
     return array
 
 
+def as_array(argument: str, values: ArrayLike) -> NDArray[Any]:
+    """``values`` as an array of whatever numpy makes of them."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError):
+        refuse(argument, f"{type(values).__name__} that is not an array", "an array")
+
+
 def check_shape(argument: str, array: NDArray[Any], shape: tuple[int | None, ...] | None) -> None:
     """Refuse an array that does not have ``shape`` (None in it: any length)."""
     if shape is None:
@@ -159,6 +169,13 @@ def as_instance(argument: str, value: object, kind: type[T]) -> T:
     return value
 
 
+def as_path(argument: str, value: object) -> Path:
+    """``value`` as a path."""
+    if not isinstance(value, str | os.PathLike):
+        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", "a path")
+    return Path(value)
+
+
 def check_callback(argument: str, value: object) -> None:
     """Refuse what is neither a function nor None."""
     if value is not None and not callable(value):
@@ -169,10 +186,7 @@ def as_indices(
     argument: str, values: ArrayLike, count: int, shape: tuple[int | None, ...] | None = None, *, absent: bool = False
 ) -> Ints:
     """``values`` as integers in 0..count-1 (``absent``: -1 is allowed too)."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError):
-        refuse(argument, f"{type(values).__name__} that is not an array", f"whole numbers from 0 to {count - 1}")
+    array = as_array(argument, values)
     check_shape(argument, array, shape)
     if array.dtype.kind not in "iu":
         whole = array.dtype.kind == "f" and bool(np.all((np.abs(array) <= MOST) & (array == np.floor(array))))

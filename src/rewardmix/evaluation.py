@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats, as_count, as_number
+from rewardmix._check import Floats, as_count, as_number, as_seed, check_callback
 from rewardmix.model import RewardMixingMDP, state_action
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 from rewardmix.simulation import simulate
@@ -62,6 +62,10 @@ def evaluate(
         seed: of the played episodes.
         on_update: called with the number of episodes played so far.
     """
+    as_count("episodes", episodes, least=0)
+    as_number("failure", failure, above=0.0, below=1.0)
+    as_seed("seed", seed)
+    check_callback("on_update", on_update)
     if isinstance(model_or_env, RewardMixingMDP):
         if isinstance(policy, MarkovPolicy):
             return _exactly(markov_value(policy, model_or_env))

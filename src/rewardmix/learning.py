@@ -25,7 +25,16 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rewardmix import environments, problems, stored, theory
-from rewardmix._check import as_count, as_number
+from rewardmix._check import (
+    as_count,
+    as_number,
+    as_path,
+    as_reward_values,
+    as_seed,
+    check_callback,
+    refuse,
+    shown,
+)
 from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
 from rewardmix.certificate import Certificate, Truth, certify
 from rewardmix.episodes import Episodes
@@ -39,6 +48,10 @@ from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, best, recover
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.result import Method
+from rewardmix.work import PLAYED_STEP, afford, afford_episodes, afford_recovery
+
+KEPT_STEPS = 1 << 27
+"""More steps than this are not kept as episodes by exploration, and no likelihood is climbed over them."""
 
 FIRST_ROUND = 1000
 """Episodes of the first round, without a budget."""
@@ -120,27 +133,37 @@ def learn(
         checkpoint: a folder. A run that was stopped goes on from what is there, to the same result.
     """
     run = _Run(
-        world=problems.make(env_or_model) if isinstance(env_or_model, str) else env_or_model,
+        world=_world(env_or_model),
         accuracy=as_number("accuracy", accuracy, above=0.0),
         failure=as_number("failure", failure, above=0.0, below=1.0),
         num_contexts=as_count("num_contexts", num_contexts, least=2),
         weights=as_weights(weights, num_contexts),
-        seed=as_count("seed", seed, least=0),
+        seed=as_seed("seed", seed),
         confidence=confidence,
         method=method,
         refine=as_number("refine", refine, above=-1e-300, below=1.0),
         resamples=as_count("resamples", resamples, least=0 if episodes is not None else 2),
-        horizon=horizon,
-        reward_values=reward_values,
+        horizon=None if horizon is None else as_count("horizon", horizon),
+        reward_values=None if reward_values is None else as_reward_values(reward_values),
         tell=on_update or (lambda stage: None),
-        checkpoint=None if checkpoint is None else Path(checkpoint),
+        checkpoint=None if checkpoint is None else as_path("checkpoint", checkpoint),
     )
     as_count("validate", validate, least=0)
+    as_number("separation", separation, above=-1e-300)
+    run.check(episodes, validate, on_update)
     if episodes is not None:
         return run.finish(run.gather.up_to(as_count("episodes", episodes), {"tried": TRIED}), "budget", None, validate)
     if confidence.name == "theory":
         return run.to_threshold(as_number("separation", separation, above=-1e-300), validate)
     return run.by_rule(validate)
+
+
+def _world(env_or_model: Any) -> Any:
+    """A model, the model of a problem's name, or an environment with Discrete spaces."""
+    world = problems.make(env_or_model) if isinstance(env_or_model, str) else env_or_model
+    if not isinstance(world, RewardMixingMDP):
+        environments.sizes_of(world)
+    return world
 
 
 @dataclass
@@ -178,6 +201,22 @@ class _Run:
             self.tell,
             self.checkpoint,
         )
+
+    def check(self, episodes: int | None, validate: int, on_update: Any) -> None:
+        """Refuse what cannot be asked, or afforded, before anything is played."""
+        check_callback("on_update", on_update)
+        if not callable(self.method):
+            refuse("method", shown(repr(self.method)), "a function: best or paper of rewardmix.recovery")
+        if not hasattr(self.confidence, "name"):
+            refuse("confidence", shown(repr(self.confidence)), "practical, theory or paper(c) of rewardmix.exploration")
+        states, actions, length = self._sizes()
+        played = FIRST_ROUND if episodes is None else as_count("episodes", episodes)
+        points, values = states * actions, self._num_values()
+        pairs, steps = min(points * (points + 1) // 2, played * length * (length + 1) // 2), played * length
+        afford_recovery(points, values, self.num_contexts, pairs, min(steps, KEPT_STEPS))
+        afford_episodes(validate, length, PLAYED_STEP)
+        each = 100 * self.num_contexts * min(steps, KEPT_STEPS) + 1e6
+        afford("resamples", operations=self.resamples * each, change="fewer resamples, or fewer episodes")
 
     def by_rule(self, validate: int) -> Learned:
         """Rounds until pairs are covered and the bootstrap is content."""
@@ -305,6 +344,16 @@ class _Run:
             return self.world.num_states, self.world.num_actions, self.world.horizon
         length = environments.horizon_of(self.world) if self.horizon is None else self.horizon
         return (*environments.sizes_of(self.world), length)
+
+    def _num_values(self) -> int:
+        if self.reward_values is not None and not isinstance(self.world, RewardMixingMDP):
+            return len(as_reward_values(self.reward_values))
+        values = (
+            self.world.reward_values
+            if isinstance(self.world, RewardMixingMDP)
+            else environments.reward_values_of(self.world)
+        )
+        return 2 if values is None else len(values)
 
     def _rounds_passed(self) -> int:
         """Rounds that an earlier, interrupted call had found too short."""

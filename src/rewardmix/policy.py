@@ -25,6 +25,7 @@ from rewardmix._check import (
     MOST,
     Floats,
     Ints,
+    as_array,
     as_floats,
     as_indices,
     as_instance,
@@ -35,6 +36,7 @@ from rewardmix._check import (
 )
 from rewardmix.model import RewardMixingMDP
 from rewardmix.widths import width_of
+from rewardmix.work import afford_table
 
 
 class Policy(Protocol):
@@ -223,14 +225,18 @@ class BeliefPolicy:
 
 def uniform(model: RewardMixingMDP) -> MarkovPolicy:
     """Every action equally likely, always."""
+    as_instance("model", model, RewardMixingMDP)
     shape = model.horizon, model.num_states, model.num_actions
+    afford_table(*shape)
     return MarkovPolicy(np.full(shape, 1.0 / model.num_actions))
 
 
 def markov(table: ArrayLike, model: RewardMixingMDP) -> MarkovPolicy:
     """A Markov policy from what people have: (S,) or (H, S) actions, or (S, A) or (H, S, A) probabilities."""
-    array = np.asarray(table)
+    as_instance("model", model, RewardMixingMDP)
+    array = as_array("table", table)
     full = model.horizon, model.num_states, model.num_actions
+    afford_table(*full)
     if array.dtype.kind in "iu" and array.shape in (full[:2], full[1:2]):
         actions = as_indices("table", array, model.num_actions)
         return MarkovPolicy(certain(np.broadcast_to(actions, full[:2]), model.num_actions))

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import problems
-from rewardmix._check import as_count
+from rewardmix._check import as_count, as_seed, check_callback
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 from rewardmix.widths import action_width, length_width, node_width
+from rewardmix.work import afford_episodes
 
 CHUNK = 1 << 16
 """Episodes simulated between two calls of ``on_update``. Part of what a seed means, as each chunk has its stream."""
@@ -41,6 +42,8 @@ def simulate(
         on_update: called with the number of episodes played so far.
     """
     count = as_count("episodes", episodes, least=0)
+    as_seed("seed", seed)
+    check_callback("on_update", on_update)
     world = problems.make(model_or_env) if isinstance(model_or_env, str) else model_or_env
     if isinstance(world, RewardMixingMDP) and isinstance(policy, MarkovPolicy | Controller):
         return _simulate_model(policy, world, count, seed, on_update)
@@ -61,6 +64,7 @@ def _simulate_model(
     from rewardmix import draws
     from rewardmix.simulation_kernels import Tables, run_controller, run_markov
 
+    afford_episodes(count, model.horizon)
     tables = Tables.of(model)
     states, actions, outcomes = room_for(count, model.horizon, model.num_states, model.num_actions, model.num_values)
     run: Any

@@ -26,10 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats
+from rewardmix._check import Floats, as_number, refuse
 
 FAMILIES = 4
 """Averages, pairs, moves and starts each get the same share of the failure probability."""
+
+
+SMALLEST = 1e-140
+"""Thresholds below this are as good as 0: the episodes that they ask for are beyond all numbers."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -38,7 +42,7 @@ FAMILIES = 4
 
 def tolerance(accuracy: float, horizon: int) -> float:
     """epsilon_0 = epsilon / H^2: differences between contexts below it do not matter."""
-    return accuracy / horizon**2
+    return _positive("accuracy", accuracy) / _positive("horizon", horizon) ** 2
 
 
 def threshold(accuracy: float, separation: float, horizon: int) -> float:
@@ -46,7 +50,13 @@ def threshold(accuracy: float, separation: float, horizon: int) -> float:
 
     The theorem's; section 4 also divides by the number of levels (departure 15 of docs/paper.md).
     """
-    return accuracy / horizon**3 * max(separation, tolerance(accuracy, horizon))
+    gap = max(as_number("separation", separation, above=-1e-300), tolerance(accuracy, horizon))
+    found = accuracy / float(horizon) ** 3 * gap
+    if found < SMALLEST:
+        refuse(
+            "accuracy", accuracy, f"one whose threshold is at least {SMALLEST:g}; at horizon {horizon} it is {found:g}"
+        )
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -60,8 +70,9 @@ def episode_bound(
 
     The paper's C is not given; with ``constant`` 1 this is the form of the bound, not a promise.
     """
-    s, a, h = num_states, num_actions, horizon
-    return constant * s**2 * a * (h + a) / threshold**2 * math.log(h * s * a / (threshold * failure))
+    s, a, h = _sizes(num_states, num_actions, horizon)
+    stop, eta = _threshold(threshold), _failure(failure)
+    return constant * s**2 * a * (h + a) / stop**2 * max(math.log(h * s * a / (stop * eta)), 0.0)
 
 
 def upper_bound(
@@ -77,15 +88,19 @@ def upper_bound(
 
     K = C H^6 S^2 A (H + A) / epsilon^2 max(delta, epsilon / H^2)^-2 log(H S A / (epsilon eta)) log(H / epsilon)^2.
     """
-    s, a, h = num_states, num_actions, horizon
+    s, a, h = _sizes(num_states, num_actions, horizon)
+    threshold(accuracy, separation, horizon)
+    if accuracy > h:
+        refuse("accuracy", accuracy, f"at most the horizon {horizon}: no policy can be further from the best")
     gap = max(separation, tolerance(accuracy, horizon))
-    logs = math.log(h * s * a / (accuracy * failure)) * math.log(h / accuracy) ** 2
+    logs = math.log(h * s * a / (accuracy * _failure(failure))) * math.log(h / accuracy) ** 2
     return constant * h**6 * s**2 * a * (h + a) / (accuracy * gap) ** 2 * logs
 
 
 def lower_bound(num_states: int, num_actions: int, accuracy: float, constant: float = 1.0) -> float:
     """Episodes that some world needs whatever the method: Omega(S^2 A^2 / epsilon^2) (theorem:lower_bound)."""
-    return constant * (num_states * num_actions / accuracy) ** 2
+    each = _positive("num_states", num_states) * _positive("num_actions", num_actions) / _positive("accuracy", accuracy)
+    return constant * (each * each)
 
 
 def fluid_episodes(
@@ -98,8 +113,9 @@ def fluid_episodes(
 
         K = c L / eps_pe^2 (sqrt(S) + S sqrt(H A) + S A)^2.
     """
-    s, a, h = num_states, num_actions, horizon
-    parts = constant * (math.sqrt(s) + s * math.sqrt(h * a) + s * a) ** 2 / threshold**2
+    s, a, h = _sizes(num_states, num_actions, horizon)
+    failure = _failure(failure)
+    parts = constant * (math.sqrt(s) + s * math.sqrt(h * a) + s * a) ** 2 / _threshold(threshold) ** 2
     episodes = max(parts, math.e)
     for _ in range(100):  # the map is a contraction: the logarithm changes far slower than its argument
         episodes = max(parts * math.log(max(episodes * s * a / failure, math.e)), 1.0)
@@ -114,9 +130,31 @@ def practical_episodes(
     Each pair needs n = level / uncertainty^2 samples. An episode of H steps gives about H (H - 1) / 2 of the
     X (X + 1) / 2 pairs, X = S A. An order of magnitude: worlds that are hard to walk through need more.
     """
-    x = num_states * num_actions
-    a_time = max(min(horizon, x) * (min(horizon, x) - 1) / 2, 1.0)
-    return level / uncertainty**2 * (x * (x + 1) / 2) / a_time
+    s, a, h = _sizes(num_states, num_actions, horizon)
+    x, stop = s * a, _threshold(uncertainty)
+    a_time = max(min(h, x) * (min(h, x) - 1) / 2, 1.0)
+    return level / stop**2 * (x * (x + 1) / 2) / a_time
+
+
+def _positive(argument: str, value: object) -> float:
+    return as_number(argument, value, above=0.0, below=1e60)
+
+
+def _sizes(num_states: int, num_actions: int, horizon: int) -> tuple[float, float, float]:
+    """S, A and H; as numbers that no power of them here exceeds."""
+    names = {"num_states": num_states, "num_actions": num_actions, "horizon": horizon}
+    s, a, h = (as_number(name, value, above=0.0, below=1e30) for name, value in names.items())
+    return s, a, h
+
+
+def _threshold(value: float) -> float:
+    if not as_number("threshold", value, above=0.0) >= SMALLEST:
+        refuse("threshold", value, f"a number of at least {SMALLEST:g}")
+    return float(value)
+
+
+def _failure(value: float) -> float:
+    return as_number("failure", value, above=0.0, below=1.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

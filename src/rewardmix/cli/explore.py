@@ -105,6 +105,8 @@ def theory(
     as_number("--accuracy", accuracy, above=0.0)
     as_number("--separation", separation, above=-1e-12)
     as_number("--failure", failure, above=0.0, below=1.0)
+    if accuracy > horizon:
+        refuse("--accuracy", accuracy, f"at most the horizon {horizon}: no policy can be further from the best")
     stop = numbers.threshold(accuracy, separation, horizon)
     asked = numbers.upper_bound(*sizes, accuracy, separation, failure)
     used = numbers.fluid_episodes(*sizes, stop, failure)

@@ -12,8 +12,9 @@ from gymnasium import spaces
 from rewardmix._check import Floats, as_count, refuse
 from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
-from rewardmix.policy import Policy
+from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy
 from rewardmix.widths import action_width, state_width
+from rewardmix.work import PLAYED_STEP, afford_episodes
 
 
 def sizes_of(env: Any) -> tuple[int, int]:
@@ -71,11 +72,13 @@ def play(
     The environment is seeded at the first reset only, so that its episodes differ.
     """
     num_states, num_actions = sizes_of(env)
+    _check_plays(policy, num_states, num_actions)
     if horizon is None:
         made_for = getattr(policy, "horizon", None)
         own = _own_horizon(env) if made_for else horizon_of(env)
         horizon = min(length for length in (own, made_for) if length is not None)
     length = as_count("horizon", horizon)
+    afford_episodes(episodes, length, PLAYED_STEP)
     states = np.full((episodes, length + 1), ABSENT, state_width(num_states))
     actions = np.full((episodes, length), ABSENT, action_width(num_actions))
     rewards = np.full((episodes, length), np.nan)
@@ -149,3 +152,21 @@ def names_of(world: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         _attribute(world, name) if is_env else getattr(world, name, None) for name in ("state_names", "action_names")
     ]
     return tuple(found[0] or ()), tuple(found[1] or ())
+
+
+def _check_plays(policy: Any, num_states: int, num_actions: int) -> None:
+    """Refuse what is no policy, and one that was made for fewer states or plays actions that are not there."""
+    for method in ("start", "act", "observe"):
+        if not callable(getattr(policy, method, None)):
+            refuse("policy", type(policy).__name__, "a policy, with start, act and observe")
+    if isinstance(policy, MarkovPolicy):
+        states, actions = policy.table.shape[1:]
+    elif isinstance(policy, Controller):
+        states, actions = policy.first.size, 1 + max(int(part.max()) for part in policy.actions)
+    elif isinstance(policy, BeliefPolicy):
+        states, actions = policy.model.num_states, policy.model.num_actions
+    else:
+        return
+    if states < num_states or actions > num_actions:  # more states: recovery adds one for the end of episodes
+        found = f"one for {states} states and {actions} actions"
+        refuse("policy", found, f"one for the {num_states} states and {num_actions} actions of this environment")

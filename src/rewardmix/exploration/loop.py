@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import problems
-from rewardmix._check import as_count, as_number, refuse
+from rewardmix._check import as_count, as_instance, as_number, as_path, as_seed, check_callback, refuse, shown
 from rewardmix._errors import InputError
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import kernels
@@ -39,6 +39,7 @@ from rewardmix.exploration.results import Exploration, ExplorationError, Info, U
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
+from rewardmix.work import PLAYED_STEP, afford_exploration
 
 ALLOWANCE = 800_000_000
 """Multiplications that planning may use up front: a fraction of a second."""
@@ -134,14 +135,23 @@ def explore(
     as_count("least", least, least=0)
     if as_number("growth", growth) < 1.0:
         refuse("growth", growth, "a factor of at least 1")
+    as_seed("seed", seed)
+    check_callback("on_update", on_update)
+    _check_parts(confidence, counts, strategy, engine, after)
+    folder = None if checkpoint is None else as_path("checkpoint", checkpoint)
+    player: Any
     if isinstance(world, RewardMixingMDP):
-        player: Any = engine(world, seed, keep)
+        sizes = world.num_states, world.num_actions, world.horizon, world.num_values
+        afford_exploration(*sizes, None if engine is batched else budget, growth)
+        player = engine(world, seed, keep)
     else:
         player = EnvironmentEngine(world, seed, keep, horizon, reward_values)
+        states, actions, length = player.sizes
+        afford_exploration(states, actions, length, player.reward_values.size, budget, growth, PLAYED_STEP)
     run = Run(
         world, player, confidence, counts, strategy, growth, failure, budget, threshold, tried, least, seed, on_update
     )
-    if checkpoint is not None:
+    if folder is not None:
         names = settings_of(
             world=fingerprint(world),
             seed=seed,
@@ -152,8 +162,20 @@ def explore(
             strategy=strategy.__name__,
             engine=type(player).__name__,
         )
-        run.checkpoint = Checkpoint(Path(checkpoint), dict(names))
+        run.checkpoint = Checkpoint(folder, dict(names))
     return run.finish(after)
+
+
+def _check_parts(confidence: Any, counts: Any, strategy: Any, engine: Any, after: Any) -> None:
+    """Refuse parts of the algorithm that are none."""
+    if not all(hasattr(confidence, name) for name in ("pair", "move", "start", "scaled")):
+        refuse("confidence", shown(repr(confidence)), "practical, theory or paper(c) of rewardmix.exploration")
+    as_instance("counts", counts, Counting)
+    for name, value in (("strategy", strategy), ("engine", engine)):
+        if not callable(value):
+            refuse(name, shown(repr(value)), "a function of rewardmix.exploration")
+    if after is not None:
+        as_instance("after", after, Exploration)
 
 
 @dataclass

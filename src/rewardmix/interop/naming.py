@@ -7,10 +7,16 @@ weighted g^(t+1), so the reward there is multiplied by g^-(t+1): the sum is the 
 
 from __future__ import annotations
 
-from rewardmix._check import as_number
+import math
+
+from rewardmix._check import as_instance, as_number, refuse
 from rewardmix.model import RewardMixingMDP
+from rewardmix.work import afford
 
 DISCOUNT = 0.99
+
+LARGEST_LOG = 600.0
+"""Of the largest factor on a reward; beyond it there are no numbers."""
 
 
 def names(letter: str, count: int) -> list[str]:
@@ -31,4 +37,10 @@ def row(values: object) -> str:
 def scales(model: RewardMixingMDP, discount: float) -> list[float]:
     """g^-(t+1) for the steps t of the episode."""
     checked = as_number("discount", discount, above=0.0, below=1.0)
+    as_instance("model", model, RewardMixingMDP)
+    if -model.horizon * math.log(checked) > LARGEST_LOG:
+        refuse("discount", discount, f"one nearer to 1: rewards are multiplied by its power -{model.horizon}")
+    cells = model.horizon * model.num_states * model.num_values * model.num_contexts * model.num_actions
+    lines = cells * (1 + model.num_states * model.num_values)
+    afford("model", memory=100 * lines, operations=1e3 * lines, change="a smaller model")
     return [checked ** -(t + 1) for t in range(model.horizon)]

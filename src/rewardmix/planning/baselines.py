@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._check import Floats, Ints
+from rewardmix._check import Floats, Ints, as_instance
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.alpha import AlphaVectors
@@ -26,6 +26,7 @@ from rewardmix.planning.grids import Reach, log_ratios
 from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out
 from rewardmix.planning.tables import compact
 from rewardmix.policy import Controller, MarkovPolicy, certain, uniform
+from rewardmix.work import afford_table
 
 NODES = 256
 """Belief points of a belief policy that is made into a controller."""
@@ -50,6 +51,7 @@ class Baseline:
 
 def plan_markov(model: RewardMixingMDP) -> Baseline:
     """The best policy that looks at the step and the state only."""
+    as_instance("model", model, RewardMixingMDP)
     quality = action_values(model, model.mean)
     policy = MarkovPolicy(certain(quality.argmax(axis=2), model.num_actions))
     return Baseline("Markov", policy, markov_value(policy, model))
@@ -57,30 +59,35 @@ def plan_markov(model: RewardMixingMDP) -> Baseline:
 
 def plan_uniform(model: RewardMixingMDP) -> Baseline:
     """Every action equally likely."""
+    as_instance("model", model, RewardMixingMDP)
     policy = uniform(model)
     return Baseline("uniform", policy, markov_value(policy, model))
 
 
 def plan_told(model: RewardMixingMDP) -> Baseline:
     """What could be earned if the context were told at the start."""
+    as_instance("model", model, RewardMixingMDP)
     values = [float(model.initial @ action_values(model, means)[0].max(axis=1)) for means in model.means]
     return Baseline("told the context", None, float(model.weights @ values))
 
 
 def plan_qmdp(model: RewardMixingMDP) -> Baseline:
     """Plays as if the context were told after this step."""
+    as_instance("model", model, RewardMixingMDP)
     quality = np.stack([action_values(model, means) for means in model.means], axis=-1)
     return _belief_baseline("QMDP", quality, model)
 
 
 def plan_greedy(model: RewardMixingMDP) -> Baseline:
     """Plays the best expected reward of this step under the posterior."""
+    as_instance("model", model, RewardMixingMDP)
     means = np.moveaxis(model.means, 0, -1)
     return _belief_baseline("greedy Bayes", np.broadcast_to(means, (model.horizon, *means.shape)), model)
 
 
 def action_values(model: RewardMixingMDP, means: Floats) -> Floats:
     """(H, S, A): value of each action, played optimally afterwards, when the expected rewards are ``means`` (S, A)."""
+    afford_table(model.horizon, *means.shape)
     quality = np.empty((model.horizon, *means.shape))
     later = np.zeros(model.num_states)
     for t in reversed(range(model.horizon)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rewardmix._check import as_instance
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.baselines import Baseline, plan_greedy, plan_markov, plan_qmdp, plan_told, plan_uniform
 from rewardmix.planning.planner import plan
@@ -67,6 +68,7 @@ def compare(
 
 def compare_plan(found: Plan) -> Comparison:
     """Set a plan beside every baseline in its model."""
+    as_instance("found", found, Plan)
     others = {baseline.name: baseline.value for baseline in (make(found.model) for make in BASELINES)}
     markov, told = others["Markov"], others["told the context"]
     gain = found.lower - markov

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewardmix._check import Floats, refuse
+from rewardmix._check import Floats, as_instance, refuse
 from rewardmix.model import RewardMixingMDP, dense_transition
+from rewardmix.work import PLAIN, afford, afford_model
 
 LARGEST_CHAIN = 2_000_000
 """Most edges that are merged at once."""
@@ -45,8 +46,14 @@ class ExactPlan:
 
 def plan_exact(model: RewardMixingMDP) -> ExactPlan:
     """The optimal value of a two-context model, exact up to rounding."""
+    as_instance("model", model, RewardMixingMDP)
     if model.num_contexts != 2:
         refuse("model", f"{model.num_contexts} contexts", "2 contexts, for plan_exact; plan() takes any number")
+    cells = model.horizon * model.num_states * model.num_actions
+    afford(
+        "model", operations=1e5 * cells + PLAIN * cells * model.num_states, change="a smaller model: plan() takes it"
+    )
+    afford_model(model.num_states, model.num_actions)
     transition = dense_transition(model)
     tolerance = TOLERANCE * model.horizon * float(np.abs(model.reward_values).max())
     chains = [np.zeros((1, 2))] * model.num_states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rewardmix._check import as_instance
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.both import Both
 from rewardmix.planning.box import Box
@@ -12,6 +13,7 @@ from rewardmix.planning.refinement import Sweeper, refine, request
 from rewardmix.planning.result import Plan, Round
 from rewardmix.planning.sweeps import GridSweeper
 from rewardmix.planning.two import Segment
+from rewardmix.work import afford_planning
 
 
 def plan(
@@ -33,8 +35,21 @@ def plan(
         on_update: called after every sweep with a ``Round``.
     """
     wanted = request(gap, work_limit, time_limit, on_update)
+    afford_plan(as_instance("model", model, RewardMixingMDP))
     policy, lower, upper, info = refine(_sweeper(model), wanted)
     return Plan(policy, lower, upper, info, model)
+
+
+def afford_plan(model: RewardMixingMDP) -> None:
+    """Refuse a model in which no plan can be made."""
+    sizes = model.num_states, model.num_actions, model.horizon, model.num_values, model.num_contexts
+    afford_planning(*sizes, _moves(model))
+
+
+def _moves(model: RewardMixingMDP) -> int:
+    """Entries of the transition."""
+    rows = model.transition_rows
+    return int(rows.nnz if model.is_sparse else rows.size)
 
 
 def _sweeper(model: RewardMixingMDP) -> Sweeper:
@@ -55,7 +70,5 @@ WORK_PER_CELL = 1e5
 
 def usual_work(model: RewardMixingMDP) -> float:
     """What a plan may take where nobody set a limit: a constant, or what the size of the model asks for."""
-    rows = model.transition_rows
-    moves = int(rows.nnz if model.is_sparse else rows.size)
-    cells = model.horizon * (model.num_states * model.num_actions * model.num_values + moves)
+    cells = model.horizon * (model.num_states * model.num_actions * model.num_values + _moves(model))
     return max(PLANNING_WORK, WORK_PER_CELL * cells)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from rewardmix._check import as_number, refuse
+from rewardmix._check import as_number, check_callback, refuse
 from rewardmix.planning.result import PlanInfo, Round
 from rewardmix.policy import Controller
 from rewardmix.work import GIB
@@ -89,6 +89,7 @@ class Request:
 
 def request(gap: object, work_limit: object, time_limit: object, on_update: Callable[[Round], None] | None) -> Request:
     """A checked request."""
+    check_callback("on_update", on_update)
     work, seconds = (
         math.inf if value is None else as_number(name, value, above=0.0)
         for name, value in (("work_limit", work_limit), ("time_limit", time_limit))

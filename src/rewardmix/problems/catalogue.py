@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 def make(name: str, **options: Any) -> RewardMixingMDP:
     """The problem called ``name``; each builder's own documentation tells its options."""
-    if name not in CATALOGUE:
+    if not isinstance(name, str) or name not in CATALOGUE:
         refuse("name", repr(name), f"one of {', '.join(CATALOGUE)}")
     known = inspect.signature(CATALOGUE[name]).parameters
     for option in options:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import as_count, as_number, refuse
+from rewardmix._check import as_count, as_number, as_seed, refuse
 
 if TYPE_CHECKING:
     from rewardmix.environments import HouseholdEnv
@@ -47,12 +47,13 @@ def coupons(
     if split not in SPLITS:
         refuse("split", repr(split), f"one of {', '.join(SPLITS)}")
     share = as_number("test_share", test_share, above=0.0, below=1.0)
+    as_count("horizon", horizon)
     histories, brands = panel(product)
-    long = [history for history in histories if len(history) >= as_count("horizon", horizon)]
+    long = [history for history in histories if len(history) >= horizon]
     if len(long) < 2:
         most = max(len(history) for history in histories)
         refuse("horizon", horizon, f"one that at least two households reach; the longest history has {most} purchases")
-    order = np.random.default_rng(seed).permutation(len(long))
+    order = np.random.default_rng(as_seed("seed", seed)).permutation(len(long))
     held_out = min(max(round(share * len(long)), 1), len(long) - 1)
     chosen = order[:held_out] if split == "test" else order[held_out:]
     return HouseholdEnv([long[i] for i in chosen], brands, horizon, in_order=split == "test", render_mode=render_mode)

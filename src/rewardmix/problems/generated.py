@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, as_count, as_number, refuse
+from rewardmix._check import Floats, as_count, as_floats, as_number, as_seed, refuse
 from rewardmix.model import BINARY, RewardMixingMDP
+from rewardmix.work import afford_model
 
 
 def random(
@@ -40,15 +41,19 @@ def random(
         reward_values: (Z,).
     """
     num_states, num_actions = as_count("states", states), as_count("actions", actions)
-    num_contexts, num_values = as_count("contexts", contexts, least=2), len(reward_values)
-    rng = np.random.default_rng(seed)
+    num_contexts = as_count("contexts", contexts, least=2)
+    values = as_floats("reward_values", reward_values, (None,))
+    as_count("horizon", horizon)
+    shares = np.full(1, 1.0) if weights is None else as_floats("weights", weights, (num_contexts,))
+    moves = None if successors is None else num_states * num_actions * as_count("successors", successors)
+    afford_model(num_states, num_actions, num_contexts, values.size, moves)
+    rng = np.random.default_rng(as_seed("seed", seed))
     initial = rng.dirichlet(np.ones(num_states))
     transition = _transition(num_states, num_actions, successors, rng)
-    laws = rng.dirichlet(np.ones(num_values), (num_contexts, num_states, num_actions))
+    laws = rng.dirichlet(np.ones(values.size), (num_contexts, num_states, num_actions))
     if separation is not None:
         laws = _separated(laws, separation, rng)
-    shares = np.full(num_contexts, 1.0 / num_contexts) if weights is None else np.asarray(weights, np.float64)
-    values = np.asarray(reward_values, np.float64)
+    shares = np.full(num_contexts, 1.0 / num_contexts) if weights is None else shares
     return RewardMixingMDP(transition, initial, shares, laws, horizon, values)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import as_count, as_number
+from rewardmix._check import as_count, as_floats, as_number
 from rewardmix.model import RewardMixingMDP
+from rewardmix.work import afford_model
 
 
 def grid(size: int = 3, horizon: int = 10, slip: float = 0.1) -> RewardMixingMDP:
@@ -22,6 +23,8 @@ def grid(size: int = 3, horizon: int = 10, slip: float = 0.1) -> RewardMixingMDP
     """
     edge = as_count("size", size, least=2)
     slip = as_number("slip", slip, above=-1e-12, below=1.0)
+    as_count("horizon", horizon)
+    afford_model(edge * edge, 4)
     moves = ((-1, 0), (1, 0), (0, -1), (0, 1))
     transition = np.zeros((edge * edge, 4, edge * edge))
     for s in range(edge * edge):
@@ -73,7 +76,7 @@ def shop(horizon: int = 10, weights: ArrayLike = (0.6, 0.4), follow: float = 0.7
     return RewardMixingMDP(
         transition,
         np.eye(pages)[0],
-        np.asarray(weights, np.float64),
+        as_floats("weights", weights, (2,)),
         rewards,
         horizon,
         state_names=PAGES,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewardmix._check import as_count, as_number
+from rewardmix._check import as_count, as_number, as_seed
 from rewardmix.model import RewardMixingMDP
+from rewardmix.work import afford_model
 
 EVEN = np.array([0.5, 0.5])
 
@@ -25,7 +26,8 @@ def lock(steps: int = 8, actions: int = 3, slip: float = 0.1, seed: int = 0) -> 
     """
     length, count = as_count("steps", steps), as_count("actions", actions, least=2)
     slip = as_number("slip", slip, above=-1e-12, below=1.0)
-    code = np.random.default_rng(seed).integers(count, size=length)
+    afford_model(length + 2, count)
+    code = np.random.default_rng(as_seed("seed", seed)).integers(count, size=length)
     vault, outside = length, length + 1
     transition = np.zeros((length + 2, count, length + 2))
     transition[:, :, outside] = 1.0
@@ -51,6 +53,8 @@ def riverswim(states: int = 8, horizon: int = 20) -> RewardMixingMDP:
         horizon: H.
     """
     count = as_count("states", states, least=3)
+    as_count("horizon", horizon)
+    afford_model(count, 2)
     left, right = 0, 1
     transition = np.zeros((count, 2, count))
     for s in range(count):
@@ -78,6 +82,7 @@ def branches(rooms: int = 2, doors: int = 3) -> RewardMixingMDP:
     """
     length, count = as_count("rooms", rooms), as_count("doors", doors, least=2)
     total = 1 + count * length
+    afford_model(total, count)
     transition = np.zeros((total, count, total))
     rewards = np.full((2, total, count), 0.3)
     for door in range(count):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import theory
-from rewardmix._check import Floats, as_number, refuse
+from rewardmix._check import Floats, as_instance, as_number, check_callback, refuse
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.recovery.covariances import Radius, covariances, smoothed
@@ -234,6 +234,8 @@ def confidence_set(
         accuracy: epsilon; the tolerance epsilon_0 = accuracy / H^2 is added, squared, to every covariance interval.
         radius: ``hoeffding``, ``normal(3.0)`` or a function of the same form.
     """
+    as_instance("moments", moments, Moments)
+    check_callback("radius", radius)
     if moments.episodes == 0:
         refuse("moments", "no episodes", "at least one: nothing can be recovered from nothing")
     share = theory.share(as_number("failure", failure, above=0.0, below=1.0))

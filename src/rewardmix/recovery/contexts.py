@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats, as_count, as_number, refuse
+from rewardmix._check import Floats, as_count, as_instance, as_number, as_seed, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.confidence import ConfidenceSet
-from rewardmix.recovery.evidence import Evidence, evidence_of
+from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture, climb
 from rewardmix.recovery.patterns import Patterns
@@ -71,6 +71,9 @@ def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float =
         seed: of the starts.
     """
     most = as_count("max_contexts", max_contexts)
+    as_number("prior", prior, above=-1e-300)
+    as_seed("seed", seed)
+    afford_data(as_instance("episodes", episodes, Episodes), None, most)
     if len(episodes) == 0:
         refuse("episodes", "no episodes", "at least one")
     evidence = evidence_of(episodes)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import refuse
+from rewardmix._check import as_instance, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.confidence import ConfidenceSet, confidence_set, hoeffding
 from rewardmix.recovery.covariances import Radius
 from rewardmix.recovery.patterns import Patterns, merged, patterns
+from rewardmix.work import afford_recovery
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,23 @@ class Evidence:
     moments: Moments | None = None
     bags: Patterns | None = None
     blind: Patterns | None = None
+
+
+def afford_data(data: Any, following: Any, contexts: int) -> None:
+    """Refuse what is no data, and data from which so many contexts cannot be recovered with the memory there is."""
+    if not isinstance(data, Episodes | Moments | ConfidenceSet):
+        refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")
+    if following is not None:
+        as_instance("following", following, Episodes)
+    points, values = data.num_states * data.num_actions, int(data.reward_values.size)
+    steps = 0
+    if isinstance(data, Episodes):
+        more = 0 if following is None else len(following)
+        steps = (len(data) + more) * data.horizon
+        pairs = min(points * (points + 1) // 2, len(data) * data.horizon * (data.horizon + 1) // 2)
+    else:
+        pairs = data.pair_keys.size if isinstance(data, Moments) else data.first.size // data.width**2
+    afford_recovery(points, values, contexts, int(pairs), steps)
 
 
 def evidence_of(

@@ -7,13 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, as_count, as_floats, as_number, at, check_probabilities, first, refuse
+from rewardmix._check import (
+    Floats,
+    as_count,
+    as_floats,
+    as_number,
+    as_seed,
+    at,
+    check_callback,
+    check_probabilities,
+    first,
+    refuse,
+)
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.best import best
 from rewardmix.recovery.confidence import ConfidenceSet, hoeffding
 from rewardmix.recovery.covariances import Radius
-from rewardmix.recovery.evidence import evidence_of
+from rewardmix.recovery.evidence import afford_data, evidence_of
 from rewardmix.recovery.result import Method, Question, Recovery
 
 
@@ -49,9 +60,13 @@ def recover(
     contexts = as_count("num_contexts", num_contexts, least=2)
     if not callable(method):
         refuse("method", repr(method), "a function: best, paper, spectral or sweep(...) of rewardmix.recovery")
-    if isinstance(prior, int | float) and prior != 0:
+    if not (isinstance(prior, int | float) and prior == 0):
         as_number("prior", prior, above=0.0)
-    question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
+    as_number("failure", failure, above=0.0, below=1.0)
+    as_number("accuracy", accuracy, above=0.0)
+    check_callback("radius", radius)
+    afford_data(data, following, contexts)
+    question = Question(contexts, as_weights(weights, contexts), float(prior), as_seed("seed", seed))
     return method(evidence_of(data, following, failure=failure, accuracy=accuracy, radius=radius), question)
 
 
