@@ -43,7 +43,7 @@ from paper_oracles import (
     visited,
     with_rewards,
 )
-from rewardmix import belief, draws, evaluate, explore, learn, plan, problems, recover, theory, uniform
+from rewardmix import belief, evaluate, explore, learn, plan, problems, recover, theory, uniform
 from rewardmix.exploration import paper as paper_levels
 from rewardmix.exploration import selected
 from rewardmix.exploration.compiled import world_of
@@ -53,6 +53,8 @@ from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.recovery import confidence_set, exact, normal, paper, spectral
 from rewardmix.recovery.certificate import parities
 from rewardmix.recovery.magnitudes import magnitudes
+from rewardmix.streams import Role
+from rewardmix.streams import stream as stream_of
 
 FAILURE = 0.05
 
@@ -162,7 +164,7 @@ def test_algo_pure_explore():
     """algo:pure_explore. The loop line by line is what ``explore`` counts; mu-hat is the mean of r_c (departure 2)."""
     model = tiny(0)
     reference = Reference(model, paper_levels(0.01), selected, FAILURE)
-    world, stream, mean, printed = world_of(model), draws.stream(7, 0), {}, {}
+    world, stream, mean, printed = world_of(model), stream_of(7, Role.EXPLORATION), {}, {}
     for _ in range(60):
         steps = reference.play(world, lambda: halves(stream))
         reference.count(steps)
@@ -196,7 +198,7 @@ def test_eq_update_q2():
     """eq:update_q2. Q of the augmented MDP from the counts: bonus of the pair in slot 2, of the move, clip at 1."""
     model, found, iota, counts = explored(episodes=150)
     reference = Reference(model, paper_levels(0.02), selected, FAILURE)
-    reference.run(150, draws.stream(3, 0))
+    reference.run(150, stream_of(3, Role.EXPLORATION))
     q, _ = optimistic_values(found.moments, counts, iota, 2 * iota, 2 * iota)
     assert 0 < q.min() < q.max() < 1
     for s, a, z in np.ndindex(2, 2, 2):

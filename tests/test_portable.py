@@ -1,15 +1,132 @@
-"""Arithmetic with the same bits everywhere."""
+"""Arithmetic with the same bits everywhere: as good as that of the machine, and in the order that is promised."""
+
+import math
 
 import numpy as np
+import pytest
 
-from rewardmix import portable
+from rewardmix import algebra, portable
+from rewardmix.recovery.likelihood import Mixture, _extrapolated
+
+RNG = np.random.default_rng(0)
 
 
-def test_a_dot_product_is_summed_from_left_to_right():
-    rng = np.random.default_rng(0)
-    for size in range(40):
-        left, right = rng.normal(size=size), rng.normal(size=size)
-        total = 0.0
-        for one, two in zip(left.tolist(), right.tolist(), strict=True):
-            total += one * two
-        assert portable.dot(left, right) == total
+def units(found, exact):
+    """Largest error in units of the last place; ``exact`` has more digits."""
+    unit = np.spacing(np.abs(exact.astype(np.float64)))
+    return float(np.max(np.abs((found.astype(np.longdouble) - exact) / unit)))
+
+
+def longer(values):
+    return np.asarray(values).astype(np.longdouble)
+
+
+needs_digits = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="nothing to compare with")
+
+
+@needs_digits
+def test_logarithms_are_right_to_the_last_place():
+    x = np.concatenate([10.0 ** RNG.uniform(-307, 307, 20_000), RNG.uniform(0.5, 2, 20_000), [5e-324, 1e-310]])
+    assert units(portable.logs(x), np.log(longer(x))) < 1.0
+    near = 1.0 + RNG.uniform(-1e-6, 1e-6, 10_000)
+    assert units(portable.logs(near), np.log(longer(near))) < 1.0
+    small = np.concatenate([10.0 ** RNG.uniform(-300, 3, 3000), -RNG.uniform(0, 1, 3000)])
+    assert units(np.array([portable.log1p(v) for v in small]), np.log1p(longer(small))) < 3.0
+
+
+@needs_digits
+def test_exponentials_are_right_to_the_last_place():
+    x = np.concatenate([RNG.uniform(-700, 709, 20_000), RNG.uniform(-1, 1, 20_000)])
+    assert units(portable.exps(x), np.exp(longer(x))) < 1.0
+
+
+@needs_digits
+def test_angles_and_sines_are_right_to_a_few_places():
+    turn = np.linspace(0, np.pi / 2, 20_001)[1:]
+    assert units(portable.sins(turn), np.sin(longer(turn))) < 2.0
+    y, x = RNG.random(20_000) ** 6, RNG.random(20_000)
+    assert units(portable.angles(y, x), np.arctan2(longer(y), longer(x))) < 5.0
+    assert portable.angles([0.0, 0.0, 1.0], [0.0, 1.0, 0.0]).tolist() == [0.0, 0.0, math.pi / 2]
+
+
+def test_the_ends_of_the_functions():
+    assert portable.logs([0.0, 1.0, np.inf]).tolist() == [-np.inf, 0.0, np.inf]
+    assert np.isnan(portable.logs([-1.0, np.nan])).all()
+    assert portable.exps([-np.inf, -800.0, 0.0, 800.0, np.inf]).tolist() == [0.0, 0.0, 1.0, np.inf, np.inf]
+    assert portable.exps([-745.0, -740.0]).tolist() == [5e-324, math.exp(-740.0)]
+    assert math.isnan(portable.exp(math.nan))
+    assert portable.log1p(0.0) == 0.0
+    assert portable.logs(np.ones((2, 3))).shape == (2, 3)
+
+
+def in_order(left, right):
+    total = 0.0
+    for one, two in zip(left.tolist(), right.tolist(), strict=True):
+        total += one * two
+    return total
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 7, 8, 40])
+def test_products_are_summed_from_left_to_right(size):
+    left, right = RNG.normal(size=(5, size)), RNG.normal(size=(size, 7))
+    expected = [[in_order(row, column) for column in right.T] for row in left]
+    assert algebra.product(left, right).tolist() == expected
+    assert algebra.product(left, right[:, 0]).tolist() == [row[0] for row in expected]
+    assert algebra.product(left[0], right).tolist() == expected[0]
+    assert algebra.dot(left[0], right[:, 0]) == expected[0][0]
+
+
+def test_wide_products_are_no_different():
+    left, right = RNG.normal(size=(3, 6)), RNG.normal(size=(6, 2 * algebra.TILE + 3))
+    found = algebra.product(left, right)
+    for j in (0, algebra.TILE - 1, algebra.TILE, 2 * algebra.TILE + 2):
+        assert found[2, j] == in_order(left[2], right[:, j])
+
+
+def test_equations_are_solved():
+    matrices, right = RNG.normal(size=(20, 6, 6)), RNG.normal(size=(20, 6))
+    matrices[0, 0, 0] = 0.0
+    np.testing.assert_allclose(
+        algebra.solve(matrices, right), np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9
+    )
+    square = RNG.normal(size=(30, 30))
+    square = square @ square.T + np.eye(30)
+    vectors = RNG.normal(size=(30, 8))
+    expected = (vectors * np.linalg.solve(square, vectors)).sum(axis=0)
+    np.testing.assert_allclose(algebra.inverse_forms(square, vectors), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1, 2, 9, algebra.WHOLE, algebra.WHOLE + 1, 120])
+def test_eigenvectors_are_found(size):
+    matrix = RNG.normal(size=(size, size))
+    matrix = matrix + matrix.T
+    values, vectors = np.linalg.eigh(matrix)
+    count = min(3, size)
+    found, directions = algebra.leading_eigenpairs(matrix, 3)
+    np.testing.assert_allclose(found, values[size - count :], rtol=1e-9)
+    alike = np.abs((directions * vectors[:, size - count :]).sum(axis=0))
+    np.testing.assert_allclose(alike, 1.0, rtol=1e-9)
+    every, whole = algebra.eigenpairs(matrix)
+    np.testing.assert_allclose(every, values, atol=1e-11)
+    np.testing.assert_allclose((whole * every) @ whole.T, matrix, atol=1e-11)
+
+
+def test_equal_eigenvalues_are_all_found():
+    values, vectors = algebra.leading_eigenpairs(np.diag(np.repeat([3.0, 3.0, 1.0], 30)), 2)
+    np.testing.assert_allclose(values, 3.0)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(2), atol=1e-12)
+    assert algebra.leading_eigenpairs(np.zeros((60, 60)), 2)[0].tolist() == [0.0, 0.0]
+
+
+def test_steps_of_a_linear_map_are_extrapolated_to_its_fixed_point():
+    """Anderson's mixture of n + 1 steps of a linear map in n dimensions is its fixed point."""
+    from collections import deque
+
+    goal, map_ = np.array([0.3, 0.7]), np.array([[0.5, 0.1], [0.2, 0.6]])
+    history, here = deque(maxlen=9), np.array([0.6, 0.4])
+    for _ in range(4):
+        step = goal + map_ @ (here - goal)
+        laws = np.stack([1.0 - step, step], axis=-1)[None]
+        now = Mixture(np.ones(1), np.stack([1.0 - here, here], axis=-1)[None])
+        here = _extrapolated(history, now, Mixture(np.ones(1), laws)).laws[0, :, 1]
+    np.testing.assert_allclose(here, goal, atol=1e-6)

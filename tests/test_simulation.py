@@ -7,6 +7,8 @@ from bands import assert_follow_model, assert_within
 from rewardmix import InputError, draws, evaluate, problems, simulate, uniform
 from rewardmix.policy import MarkovPolicy
 from rewardmix.simulation_kernels import Tables, successor_lists
+from rewardmix.streams import Role
+from rewardmix.streams import stream as stream_of
 from strategies import models_and_policies, random_controller
 
 
@@ -141,7 +143,7 @@ def xoshiro_in_python(s, count):
 
 def test_uniform_numbers_are_the_upper_bits_of_the_words():
     """53 bits, so that all of [0, 1) is reached and 1 never; from where the last number left the stream."""
-    state = draws.stream(7)
+    state = stream_of(7, Role.SIMULATION)
     words = xoshiro_in_python([int(word) for word in state], 500)
     assert [draws.uniform(state) for _ in range(500)] == [(word >> 11) / 2**53 for word in words]
 
@@ -151,8 +153,3 @@ def test_cumulative_never_offers_the_impossible():
     top = np.nextafter(1.0, 0.0)
     assert [int(draws.pick(row, top)) for row in table] == [9, 0, 10]
     assert [int(draws.pick(row, 0.0)) for row in table] == [0, 0, 10]
-
-
-def test_roles_have_streams_of_their_own():
-    assert not np.array_equal(draws.stream(1, 0), draws.stream(1, 1))
-    np.testing.assert_array_equal(draws.stream(1, 2), draws.stream(np.random.SeedSequence(1), 2))

@@ -1,7 +1,7 @@
 """Random numbers inside kernels: xoshiro256++ (Blackman and Vigna 2021), four words of state in an array.
 
 A kernel that is handed ``state`` (uint64[4]) advances it in place, so where a stream stands is plain data: it can be
-stored in a checkpoint and goes on from there bit for bit. Streams are seeded through numpy's SeedSequence.
+stored in a checkpoint and goes on from there bit for bit. Where a stream begins is told by ``streams``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,6 @@ from rewardmix._kernels import kernel
 
 UNIT = 1.0 / (1 << 53)
 """Distance between two neighbouring uniform draws."""
-
-
-def stream(seed: int | np.random.SeedSequence, *role: int) -> NDArray[np.uint64]:
-    """The state of a fresh stream; each ``role`` (a tuple of small numbers) gets one of its own."""
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, *role))
-    return child.generate_state(4, np.uint64).astype(np.uint64, copy=False)
 
 
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

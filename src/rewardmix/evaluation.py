@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from rewardmix._check import Floats, as_count, as_number, as_seed, check_callback
-from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.algebra import dot, product
+from rewardmix.model import RewardMixingMDP, mixed, state_action
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 from rewardmix.simulation import simulate
+from rewardmix.streams import Role, seed_for
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def evaluate(
         if isinstance(policy, Controller):
             return _exactly(controller_value(policy, model_or_env))
     count = as_count("episodes", episodes, least=2)
-    returns = simulate(policy, model_or_env, count, seed, on_update=on_update).returns
+    returns = simulate(policy, model_or_env, count, seed_for(seed, Role.EVALUATION), on_update=on_update).returns
     return interval(returns, failure)
 
 
@@ -82,7 +84,8 @@ def interval(returns: Floats, failure: float = 0.05) -> Evaluation:
 
     failure = as_number("failure", failure, above=0.0, below=1.0)
     count, mean = returns.size, float(returns.mean())
-    radius = float(stdtrit(count - 1, 1 - failure / 2)) * float(returns.std(ddof=1)) / math.sqrt(count)
+    quantile = float(f"{stdtrit(count - 1, 1 - failure / 2):.12g}")  # its last bits are not the same everywhere
+    radius = quantile * float(returns.std(ddof=1)) / math.sqrt(count)
     return Evaluation(mean, mean - radius, mean + radius, exact=False, episodes=count)
 
 
@@ -94,13 +97,13 @@ def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:
     for t in range(model.horizon):
         joint = law[:, None] * policy.table[t]
         total += float((joint * model.mean).sum())
-        law = joint.reshape(-1) @ model.transition_rows
+        law = _onward(joint.reshape(1, -1), model.transition_rows)[0]
     return total
 
 
 def controller_value(policy: Controller, model: RewardMixingMDP) -> float:
     """Exact value of a controller."""
-    return float(model.weights @ controller_values(policy, model) @ model.initial)
+    return float(dot(mixed(model.weights, controller_values(policy, model)), model.initial))
 
 
 def controller_values(policy: Controller, model: RewardMixingMDP) -> Floats:
@@ -122,13 +125,20 @@ def node_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
         if later is not None:
             played = np.zeros(means.shape[0], dtype=np.bool_)  # few state-actions are, at most steps
             played[rows] = True
-            onward = model.transition_rows[np.flatnonzero(played)] @ later.reshape(model.num_states, -1)
+            onward = _onward(model.transition_rows[np.flatnonzero(played)], later.reshape(model.num_states, -1))
             onward = onward.reshape(-1, *later.shape[1:])
             place = (np.cumsum(played) - 1)[rows]
             for z in range(model.num_values):
                 now += laws[rows, z] * onward[place, successors[:, :, z]]
         yield now
         later = now
+
+
+def _onward(left: Any, right: Any) -> Floats:
+    """left right, one of them a transition, dense or sparse."""
+    return np.asarray(
+        product(left, right) if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) else left @ right
+    )
 
 
 def _exactly(value: float) -> Evaluation:

@@ -48,6 +48,7 @@ from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, best, recover
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.result import Method
+from rewardmix.streams import Role, seed_for
 from rewardmix.work import PLAYED_STEP, afford, afford_episodes, afford_recovery
 
 KEPT_STEPS = 1 << 27
@@ -321,7 +322,7 @@ class _Run:
             self.world,
             episodes=max(episodes, 2),
             failure=self.failure,
-            seed=self.seed + 1,
+            seed=seed_for(self.seed, Role.VALIDATION),
             on_update=lambda done: self.tell(Stage("validate", done)),
         )
         untried = [text for text in learned.certificate.not_proved if "was not tried" not in text]

@@ -142,18 +142,17 @@ class RewardMixingMDP:
     @cached_property
     def means(self) -> Floats:
         """(M, S, A): the expected reward in each context."""
-        means: Floats = self.laws @ self.reward_values
-        return means
+        return mixed(self.reward_values, np.moveaxis(self.laws, -1, 0))
 
     @cached_property
     def mean(self) -> Floats:
         """(S, A): the expected reward over contexts."""
-        return np.tensordot(self.weights, self.means, axes=1)
+        return mixed(self.weights, self.means)
 
     @cached_property
     def average(self) -> Floats:
         """(S, A) or (S, A, Z): ``rewards`` averaged over contexts (p_+ of the paper)."""
-        return np.tensordot(self.weights, self.rewards, axes=1)
+        return mixed(self.weights, self.rewards)
 
     @property
     def gap(self) -> Floats:
@@ -173,10 +172,18 @@ class RewardMixingMDP:
         The diagonal is that of two separate visits of the same x, not the variance of one reward.
         """
         centred = (self.rewards - self.average).reshape(self.num_contexts, -1)
-        covariance: Floats = (centred * self.weights[:, None]).T @ centred
+        covariance = mixed(self.weights, [row[:, None] * row for row in centred])
         if self.num_values == 2:
             return covariance
         return covariance.reshape(self.num_states * self.num_actions, self.num_values, -1, self.num_values)
+
+
+def mixed(weights: Sequence[Any] | Floats, tables: Sequence[Floats] | Floats) -> Floats:
+    """sum_m weights[m] tables[m], added in the order of m: the same bits on every machine."""
+    total: Floats = np.zeros(np.shape(tables[0]))
+    for weight, table in zip(weights, tables, strict=True):
+        total = total + weight * table
+    return total
 
 
 def state_action(states: Any, actions: Any, num_actions: int) -> Any:

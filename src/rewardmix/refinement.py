@@ -30,6 +30,7 @@ from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery
 from rewardmix.recovery.bootstrap import resampled
 from rewardmix.simulation import simulate
+from rewardmix.streams import Role, seed_for
 
 BATCHES = 8
 """Models drawn. Two to sixteen do about equally well; each costs a climb and a plan."""
@@ -82,12 +83,13 @@ def refine(
     played = gathered[:0]
     try:
         for number, share in enumerate(shares[shares > 0]):
-            own = int(np.random.default_rng([seed, 3, len(gathered), number]).integers(1 << 62))
             name = f"batch-{number:03d}.safetensors"
             batch = None if folder is None else _saved(folder / name, settings, gathered, int(share))
             if batch is None:
-                policy = _plausible(gathered + played, found, gap, own, batches)
-                batch = _played(env_or_model, policy, int(share), own, gathered)
+                drawing = seed_for(seed, Role.REFINEMENT, len(gathered), number)
+                playing = seed_for(seed, Role.REFINED_EPISODES, len(gathered), number)
+                policy = _plausible(gathered + played, found, gap, drawing, batches)
+                batch = _played(env_or_model, policy, int(share), playing, gathered)
                 if folder is not None:
                     _save(folder / name, batch, settings)
             played = played + batch
@@ -108,8 +110,7 @@ def _played(world: Any, policy: Controller, count: int, seed: int, like: Episode
     if isinstance(world, RewardMixingMDP):
         return simulate(policy, world, count, seed)
     values: Floats = like.reward_values
-    own = seed % (1 << 31)
-    return environments.play(world, policy, count, own, horizon=like.horizon, reward_values=values, go_on=True)
+    return environments.play(world, policy, count, seed, horizon=like.horizon, reward_values=values, go_on=True)
 
 
 def stored_batches(folder: Path, total: int) -> Episodes | None:

@@ -17,6 +17,7 @@ from rewardmix._check import as_count, as_seed, check_callback
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy, Policy
+from rewardmix.streams import Role, stream
 from rewardmix.widths import action_width, length_width, node_width
 from rewardmix.work import afford_episodes
 
@@ -61,7 +62,6 @@ def _simulate_model(
     seed: int,
     on_update: Callable[[int], None] | None,
 ) -> Episodes:
-    from rewardmix import draws
     from rewardmix.simulation_kernels import Tables, run_controller, run_markov
 
     afford_episodes(count, model.horizon)
@@ -72,9 +72,9 @@ def _simulate_model(
         run, arguments = run_markov, _markov_arguments(policy, model)
     else:
         run, arguments = run_controller, _controller_arguments(policy, model)
-    for begin in range(0, count, CHUNK):
+    for number, begin in enumerate(range(0, count, CHUNK)):
         part = slice(begin, min(begin + CHUNK, count))
-        run(*tables, *arguments, draws.stream(seed, begin // CHUNK), states[part], actions[part], outcomes[part])
+        run(*tables, *arguments, stream(seed, Role.SIMULATION, number), states[part], actions[part], outcomes[part])
         if on_update:
             on_update(part.stop)
     lengths = np.full(count, model.horizon, length_width(model.horizon))

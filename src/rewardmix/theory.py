@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix._check import Floats, as_number, refuse
+from rewardmix.portable import log, log1p, logs
 
 FAMILIES = 4
 """Averages, pairs, moves and starts each get the same share of the failure probability."""
@@ -72,7 +73,8 @@ def episode_bound(
     """
     s, a, h = _sizes(num_states, num_actions, horizon)
     stop, eta = _threshold(threshold), _failure(failure)
-    return constant * s**2 * a * (h + a) / stop**2 * max(math.log(h * s * a / (stop * eta)), 0.0)
+    size = max(float(log(h * s * a / (stop * eta))), 0.0)
+    return constant * (s * s) * a * (h + a) / (stop * stop) * size
 
 
 def upper_bound(
@@ -93,8 +95,9 @@ def upper_bound(
     if accuracy > h:
         refuse("accuracy", accuracy, f"at most the horizon {horizon}: no policy can be further from the best")
     gap = max(separation, tolerance(accuracy, horizon))
-    logs = math.log(h * s * a / (accuracy * _failure(failure))) * math.log(h / accuracy) ** 2
-    return constant * h**6 * s**2 * a * (h + a) / (accuracy * gap) ** 2 * logs
+    growth: float = log(h * s * a / (accuracy * _failure(failure))) * log(h / accuracy) * log(h / accuracy)
+    cube = h * h * h
+    return constant * (cube * cube) * (s * s) * a * (h + a) / ((accuracy * gap) * (accuracy * gap)) * growth
 
 
 def lower_bound(num_states: int, num_actions: int, accuracy: float, constant: float = 1.0) -> float:
@@ -115,10 +118,11 @@ def fluid_episodes(
     """
     s, a, h = _sizes(num_states, num_actions, horizon)
     failure = _failure(failure)
-    parts = constant * (math.sqrt(s) + s * math.sqrt(h * a) + s * a) ** 2 / _threshold(threshold) ** 2
+    root = (math.sqrt(s) + s * math.sqrt(h * a) + s * a) / _threshold(threshold)
+    parts = constant * root * root
     episodes = max(parts, math.e)
     for _ in range(100):  # the map is a contraction: the logarithm changes far slower than its argument
-        episodes = max(parts * math.log(max(episodes * s * a / failure, math.e)), 1.0)
+        episodes = max(parts * log(max(episodes * s * a / failure, math.e)), 1.0)
     return episodes
 
 
@@ -133,7 +137,7 @@ def practical_episodes(
     s, a, h = _sizes(num_states, num_actions, horizon)
     x, stop = s * a, _threshold(uncertainty)
     a_time = max(min(h, x) * (min(h, x) - 1) / 2, 1.0)
-    return level / stop**2 * (x * (x + 1) / 2) / a_time
+    return level / (stop * stop) * (x * (x + 1) / 2) / a_time
 
 
 def _positive(argument: str, value: object) -> float:
@@ -167,7 +171,7 @@ def paper_level(episodes: ArrayLike, num_states: int, num_actions: int, failure:
     The paper writes O(log(K / eta)) in one place and O(log(S A / eta)) in another; this is the form that its proof of
     the episode bound ends with (departure 3 of docs/paper.md).
     """
-    return constant * np.log(np.maximum(episodes, 1) * (num_states * num_actions / failure))
+    return constant * logs(np.maximum(episodes, 1) * (num_states * num_actions / failure))
 
 
 def paper_move_level(
@@ -198,7 +202,7 @@ def hoeffding_radius(counts: ArrayLike, failure: float) -> Any:
     """
     n = np.asarray(counts, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        return np.where(n > 0, np.sqrt(np.log(2 * np.maximum(n, 1) * (n + 1) / failure) / (2 * n)), np.inf)
+        return np.where(n > 0, np.sqrt(logs(2 * np.maximum(n, 1) * (n + 1) / failure) / (2 * n)), np.inf)
 
 
 def weissman_radius(counts: ArrayLike, categories: int, failure: float) -> Any:
@@ -207,9 +211,9 @@ def weissman_radius(counts: ArrayLike, categories: int, failure: float) -> Any:
     (2^k - 2) exp(-n r^2 / 2) = failure / (n (n+1)), solved for r: sqrt(2 log((2^k - 2) n (n+1) / failure) / n).
     """
     n = np.asarray(counts, dtype=np.float64)
-    subsets = categories * math.log(2) + math.log1p(-(2.0 ** (1 - categories))) if categories > 1 else -math.inf
+    subsets = categories * log(2) + log1p(-(2.0 ** (1 - categories))) if categories > 1 else -math.inf
     with np.errstate(divide="ignore"):
-        exponent = subsets + np.log(np.maximum(n, 1) * (n + 1) / failure)
+        exponent = subsets + logs(np.maximum(n, 1) * (n + 1) / failure)
         radius = np.sqrt(2 * np.maximum(exponent, 0.0) / n) if categories > 1 else np.zeros_like(n)
         return np.where(n > 0, np.minimum(radius, 2.0), 2.0)
 
@@ -274,7 +278,7 @@ def kl_interval(means: ArrayLike, counts: ArrayLike, failure: float) -> tuple[Fl
     seen = n > 0
     p = np.where(seen, p, 0.5)
     with np.errstate(divide="ignore"):
-        budget = np.where(seen, np.log(2 * np.maximum(n, 1) * (n + 1) / failure) / np.maximum(n, 1), np.inf)
+        budget = np.where(seen, logs(2 * np.maximum(n, 1) * (n + 1) / failure) / np.maximum(n, 1), np.inf)
     return _kl_end(p, budget, 0.0), _kl_end(p, budget, 1.0)
 
 
@@ -290,6 +294,6 @@ def _kl_end(means: Floats, budget: Floats, side: float) -> Floats:
 def bernoulli_kl(p: Floats, q: Floats) -> Floats:
     """kl(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)), with 0 log 0 = 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        one = np.where(p > 0, p * np.log(p / q), 0.0)
-        two = np.where(p < 1, (1 - p) * np.log((1 - p) / (1 - q)), 0.0)
+        one = np.where(p > 0, p * logs(p / q), 0.0)
+        two = np.where(p < 1, (1 - p) * logs((1 - p) / (1 - q)), 0.0)
     return np.asarray(one + two)

@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rewardmix import draws, problems, theory
+from rewardmix import problems, theory
 from rewardmix._check import InputError
 from rewardmix.exploration import all_pairs, batched, compiled, explore, paper, selected, uniformly
 from rewardmix.exploration.augmented import blank_plan, refresh
 from rewardmix.exploration.batched import BatchedEngine
 from rewardmix.exploration.compiled import CompiledEngine
 from rewardmix.exploration.large_draws import binomial, log_binomial, multinomial
+from rewardmix.streams import Role
+from rewardmix.streams import stream as stream_of
 
 
 @pytest.mark.parametrize(("n", "p"), [(7, 0.3), (40, 0.9), (100, 0.05), (100, 0.31), (5000, 0.5), (10**6, 1e-5)])
 def test_binomial_draws_fit_their_law(n, p):
-    stream = draws.stream(1, n)
+    stream = stream_of(1, Role.BATCHED_EXPLORATION, n)
     found = np.array([binomial(n, p, stream) for _ in range(20_000)])
     low, high = int(stats.binom.ppf(0.01, n, p)), int(stats.binom.ppf(0.99, n, p))
     edges = np.unique(np.linspace(low, high, 12).astype(int))
@@ -31,7 +33,7 @@ def test_binomial_draws_fit_their_law(n, p):
 @pytest.mark.parametrize("p", [0.5, 0.03])
 def test_binomial_draws_at_huge_numbers_are_normal_to_every_digit(n, p):
     """At these n the law differs from a normal one by less than 20,000 draws can show."""
-    stream = draws.stream(2, n)
+    stream = stream_of(2, Role.BATCHED_EXPLORATION, n)
     found = np.array([(binomial(n, p, stream) - n * p) / np.sqrt(n * p * (1 - p)) for _ in range(20_000)])
     assert stats.kstest(found, "norm").pvalue > 1e-6
 
@@ -44,7 +46,7 @@ def test_log_binomial_ratios():
 
 
 def test_multinomial_adds_up():
-    stream, out = draws.stream(3), np.zeros(4, np.int64)
+    stream, out = stream_of(3, Role.BATCHED_EXPLORATION), np.zeros(4, np.int64)
     p = np.array([0.1, 0.0, 0.6, 0.3])
     tail = np.cumsum(p[::-1])[::-1].copy()
     total = np.zeros(4, np.int64)

@@ -7,10 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from rewardmix import draws, problems
+from rewardmix import problems
 from rewardmix.exploration import Practical, all_pairs, explore, paper, practical, selected, theory
 from rewardmix.exploration.confidence import Size
 from rewardmix.exploration.reference import Reference, augmented_rule
+from rewardmix.streams import Role
+from rewardmix.streams import stream as stream_of
 
 SETTINGS = [practical, paper(1e-3), theory, Practical(0.5, 1 / 16)]
 
@@ -58,7 +60,7 @@ def test_short_horizons(horizon):
 
 def compare(model, confidence, counts, episodes):
     reference = Reference(model, confidence, counts, 0.05)
-    stream = draws.stream(3, 0)
+    stream = stream_of(3, Role.EXPLORATION)
     reference.run(episodes, stream)
     found = explore(model, episodes=episodes, confidence=confidence, counts=counts, growth=1.0, seed=3)
     assert dictionaries(found.moments, counts.ordered) == moments_of(reference)
@@ -71,7 +73,7 @@ def compare(model, confidence, counts, episodes):
 def test_threshold_stops_both_at_the_same_episode():
     model = problems.make("random", states=2, actions=2, horizon=3, seed=0)
     reference = Reference(model, practical, all_pairs, 0.05)
-    reference.run(10_000, draws.stream(0, 0), threshold=0.5)
+    reference.run(10_000, stream_of(0, Role.EXPLORATION), threshold=0.5)
     found = explore(model, threshold=0.5, growth=1.0)
     assert 10 < found.episodes == reference.episodes < 10_000
     assert found.info.stopped == "threshold"

@@ -7,10 +7,11 @@ import pytest
 
 from bands import assert_within
 from online.posterior_oracle import posterior_means
-from rewardmix import draws
 from rewardmix.online import kernels, posterior
 from rewardmix.online.posterior import Chains, Evidence
 from rewardmix.recovery.patterns import Patterns, merged
+from rewardmix.streams import Role
+from rewardmix.streams import stream as stream_of
 
 
 def evidence_of(episodes, num_points, num_values) -> Evidence:
@@ -49,7 +50,7 @@ def test_means_are_those_of_enumeration(case, weights):
     exact_weights, exact_laws, exact_products = posterior_means(
         episodes, num_points, num_values, contexts, posterior.LAWS, known, posterior.WEIGHTS
     )
-    evidence, stream = evidence_of(episodes, num_points, num_values), draws.stream(3, 0)
+    evidence, stream = evidence_of(episodes, num_points, num_values), stream_of(3, Role.SIMULATION)
     chains = posterior.prior_chains(num_points, num_values, contexts, known, stream, number=20)
     chains = posterior.moved(chains, evidence, 20, 20, stream)
     batches = []
@@ -109,7 +110,7 @@ def test_ranks_are_uniform(weights):
     place of a chain that runs on from there in both directions, their rank among its other draws is exactly uniform.
     """
     worlds, others, points = 1500, 7, 3
-    rng, stream = np.random.default_rng(5), draws.stream(5, 0)
+    rng, stream = np.random.default_rng(5), stream_of(5, Role.SIMULATION)
     visited = [[0, 1], [1, 2], [0, 2, 2], [0, 1, 2], [1, 1], [2, 0]] * 3
     ranks = np.zeros((6, others + 1), int)
     for _ in range(worlds):
@@ -146,12 +147,12 @@ def test_a_flip_crosses_between_signs_and_sweeps_alone_do_not():
     def same_sign(chains):
         return int((np.sign(chains.tables[:, 1, 0] - 0.5) == np.sign(chains.tables[:, 7, 0] - 0.5)).sum())
 
-    assert same_sign(posterior.moved(start, evidence, 100, 0, draws.stream(0, 0))) == 0
-    assert same_sign(posterior.moved(start, evidence, 100, 100, draws.stream(0, 0))) == 10
+    assert same_sign(posterior.moved(start, evidence, 100, 0, stream_of(0, Role.SIMULATION))) == 0
+    assert same_sign(posterior.moved(start, evidence, 100, 100, stream_of(0, Role.SIMULATION))) == 10
 
 
 def test_gamma_draws_have_their_mean_and_variance():
-    stream = draws.stream(2, 0)
+    stream = stream_of(2, Role.SIMULATION)
     for shape in (0.05, 0.5, 1.0, 3.5, 200.0):
         found = np.array([kernels.gamma(shape, stream) for _ in range(20_000)])
         error = np.sqrt(shape / found.size)
@@ -165,7 +166,7 @@ def test_an_update_depends_on_the_multiset_of_episodes_alone():
     episodes = drawn_episodes(np.array([0.5, 0.5]), laws, [[0, 1, 2]] * 40 + [[2, 1]] * 20, rng)
     answers = []
     for order in (range(60), reversed(range(60))):
-        stream = draws.stream(0, 0)
+        stream = stream_of(0, Role.SIMULATION)
         evidence = evidence_of([episodes[i][::-1] for i in order], 3, 2)
         chains = posterior.prior_chains(3, 2, 2, None, stream)
         answers.append(posterior.update(chains, evidence, stream))

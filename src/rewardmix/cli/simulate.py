@@ -58,11 +58,10 @@ def _policy(text: str, model: Any) -> Any:
 
 def _blocks(policy: Any, model: Any, count: int, seed: int, show: Any) -> Iterator[Episodes]:
     """Block after block, each with a stream of its own; the first is what ``rewardmix.simulate`` gives."""
-    import numpy as np
-
     from rewardmix.simulation import simulate as play
+    from rewardmix.streams import Role, seed_for
 
     for begin in range(0, count, BLOCK):
-        own = seed if begin == 0 else int(np.random.SeedSequence([seed, begin]).generate_state(1)[0])
+        own = seed if begin == 0 else seed_for(seed, Role.SIMULATED_BLOCKS, begin)
         yield play(policy, model, min(BLOCK, count - begin), own)
         show(min(begin + BLOCK, count))

@@ -13,6 +13,7 @@ from rewardmix._check import Floats, as_count, refuse
 from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy
+from rewardmix.streams import Role, generator, seed_for
 from rewardmix.widths import action_width, state_width
 from rewardmix.work import PLAYED_STEP, afford_episodes
 
@@ -83,9 +84,10 @@ def play(
     actions = np.full((episodes, length), ABSENT, action_width(num_actions))
     rewards = np.full((episodes, length), np.nan)
     values = reward_values_of(env) if reward_values is None else reward_values
-    rng = np.random.default_rng([seed, 1])
+    rng = generator(seed, Role.PLAYED_ACTIONS)
+    own = None if go_on and was_seeded(env) else seed_for(seed, Role.PLAYED_ENVIRONMENT)
     for episode in range(episodes):
-        state, _ = env.reset(seed=seed if episode == 0 and not (go_on and was_seeded(env)) else None)
+        state, _ = env.reset(seed=own if episode == 0 else None)
         states[episode, 0] = _checked_state(state, num_states, episode, 0)
         memory = policy.start(int(state))
         for t in range(length):

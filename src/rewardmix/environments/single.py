@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rewardmix._check import as_count, refuse
 from rewardmix.environments.rendering import as_picture, as_text
 from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.streams import Role, seed_for
 
 RENDER_MODES = ["ansi", "rgb_array"]
 
@@ -50,7 +51,7 @@ class FiniteEnv(gymnasium.Env[int, int]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Start an episode. What ``options`` may hold is said by the environment's own class."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else seed_for(seed, Role.ENVIRONMENT))
         self._state = self._begin(options or {})
         self._played = []
         return self._state, self._info()

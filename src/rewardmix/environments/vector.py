@@ -20,6 +20,7 @@ from rewardmix._check import as_count, as_indices, refuse
 from rewardmix.environments.rendering import as_picture
 from rewardmix.environments.single import RENDER_MODES
 from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.streams import Role, seed_for
 
 
 class RewardMixingVectorEnv(VectorEnv[Any, Any, Any]):
@@ -144,7 +145,6 @@ def _draw(cumulative: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDAr
 
 def _one_seed(seed: int | list[int | None] | None) -> int | None:
     """One stream serves all copies; a list of seeds (Gymnasium allows it) is folded into one."""
-    if not isinstance(seed, list | tuple):
-        return seed
-    known = [0 if one is None else int(one) for one in seed]
-    return int(np.random.SeedSequence(known).generate_state(1)[0]) if any(one is not None for one in seed) else None
+    given = seed if isinstance(seed, list | tuple) else [seed]
+    known = [0 if one is None else int(one) for one in given]
+    return seed_for(known, Role.VECTOR_ENVIRONMENT) if any(one is not None for one in given) else None

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from rewardmix._check import Floats, as_count, as_floats, check_probabilities, check_unit_interval, refuse
 from rewardmix.environments.playing import reward_values_of, sizes_of
 from rewardmix.environments.single import checked_context, draw
+from rewardmix.streams import Role, generator
 
 RewardFunction = Callable[[int, int, int, float], float] | ArrayLike
 """(state, action, next state, original reward) -> reward; or (S, A) probabilities of the larger reward value."""
@@ -63,7 +64,7 @@ class MixRewards(gymnasium.Wrapper[int, int, int, int], RecordConstructorArgs):
         context = inner.pop("context", None)
         self._state, info = self.env.reset(seed=seed, options=inner or None)
         if seed is not None:  # a stream of its own, so that the paths of ``env`` are those of the bare environment
-            self._rng = np.random.default_rng([seed, 0x6D6978])
+            self._rng = generator(seed, Role.MIXED_REWARDS)
         drawn = draw(self._rng, self._weights)
         self._context = drawn if context is None else checked_context(context, len(self._functions))
         self._steps = 0

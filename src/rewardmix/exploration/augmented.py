@@ -33,11 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._check import Floats
+from rewardmix.algebra import dot
 from rewardmix.exploration import kernels
 from rewardmix.exploration.confidence import Confidence, Size
 from rewardmix.exploration.kernels import Choices, Hat
 from rewardmix.exploration.tally import Tally
-from rewardmix.portable import dot
 from rewardmix.widths import choice_width
 
 BLOCK = 64

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from rewardmix._check import refuse
 from rewardmix._counting import LIMIT, SAMPLES, TABLE, add_pair, slot_of
 from rewardmix._kernels import kernel
-from rewardmix.draws import stream as fresh_stream
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import counts_of
@@ -28,6 +27,7 @@ from rewardmix.exploration.large_draws import multinomial
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import successor_lists
+from rewardmix.streams import Role, stream
 
 
 class Laws(NamedTuple):
@@ -68,7 +68,7 @@ class BatchedEngine:
         )
         self.sizes = model.num_states, model.num_actions, model.horizon
         self.reward_values = model.reward_values
-        self.stream = fresh_stream(seed, 1)
+        self.stream = stream(seed, Role.BATCHED_EXPLORATION)
 
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally over the model's own lists of next states."""

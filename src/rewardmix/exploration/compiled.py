@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from rewardmix.draws import cumulative
-from rewardmix.draws import stream as fresh_stream
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan
@@ -13,6 +12,7 @@ from rewardmix.exploration.kernels import Choices, Counts, Kept, World
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import fill_aliases, successor_lists
+from rewardmix.streams import Role, stream
 from rewardmix.widths import length_width, place_width
 
 CHUNK_STEPS = 1 << 21
@@ -31,7 +31,7 @@ class CompiledEngine:
         self.world = world_of(model)
         self.sizes = model.num_states, model.num_actions, model.horizon
         self.reward_values = model.reward_values
-        self.stream = fresh_stream(seed, 0)
+        self.stream = stream(seed, Role.EXPLORATION)
         self.keep, self.kept = keep, self._room(1024 if keep else 0)
 
     def fresh_tally(self, ordered: bool) -> Tally:

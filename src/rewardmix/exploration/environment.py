@@ -21,6 +21,7 @@ from rewardmix.exploration.compiled import MEMORY, counts_of
 from rewardmix.exploration.kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
 from rewardmix.pair_table import PairTable
+from rewardmix.streams import Role, generator, seed_for
 from rewardmix.widths import length_width
 
 Bools = NDArray[np.bool_]
@@ -49,8 +50,8 @@ class EnvironmentEngine:
         self.reward_values = _values(env, reward_values)
         self.values = self.reward_values.tolist()
         self.copies: Any = Many(env) if hasattr(env, "num_envs") else One(env)
-        self.seed: int | None = seed
-        self.rng = np.random.default_rng([seed, 2])
+        self.seed: int | None = None
+        self._draw_from(seed, 0)
         self.stream = np.zeros(4, np.uint64)
         self.keep = keep
         self.kept: list[Episodes] = []
@@ -101,8 +102,13 @@ class EnvironmentEngine:
 
     def go_on(self, seed: int, played: int) -> None:
         """Draw other random numbers than for the episodes played so far; an environment under way keeps its own."""
-        self.rng = np.random.default_rng([seed, 2, played])
-        self.seed = None if environments.was_seeded(self.copies.env) else int(self.rng.integers(1 << 31))
+        self._draw_from(seed, played)
+        if environments.was_seeded(self.copies.env):
+            self.seed = None
+
+    def _draw_from(self, seed: int, played: int) -> None:
+        self.rng = generator(seed, Role.EXPLORED_ACTIONS, played)
+        self.seed = seed_for(seed, Role.EXPLORED_ENVIRONMENT, played)
 
     @property
     def _world(self) -> dict[str, Any]:

@@ -12,8 +12,11 @@ from typing import Any
 
 from rewardmix._kernels import kernel
 from rewardmix.draws import uniform
+from rewardmix.portable import exp, log, log1p
 
 FEW = 10.0
+
+HALF_LOG_2_PI = 0.9189385332046727
 
 
 @kernel
@@ -22,7 +25,10 @@ def stirling_error(n: Any) -> Any:
     if n < 16:
         if n < 1:
             return 0.0
-        return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)
+        product = 1.0  # n!, a whole number that is exact
+        for i in range(2, int(n) + 1):
+            product *= i
+        return log(product) - (n + 0.5) * log(n) + n - HALF_LOG_2_PI
     square = 1.0 / (n * n)
     return (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / n
 
@@ -42,7 +48,7 @@ def deviance(x: Any, mean: Any) -> Any:
                 break
             total, j = more, j + 1
         return total
-    return x * math.log(x / mean) - off if x > 0 else mean
+    return x * log(x / mean) - off if x > 0 else mean
 
 
 @kernel
@@ -50,13 +56,13 @@ def log_binomial(k: Any, n: Any, p: Any) -> Any:
     """log of the binomial probability, up to a constant that depends on n alone; 0 <= k <= n, 0 < p < 1."""
     rest = n - k
     total = -stirling_error(k) - stirling_error(rest) - deviance(k, n * p) - deviance(rest, n * (1.0 - p))
-    return total - 0.5 * (math.log(max(k, 1.0)) + math.log(max(rest, 1.0))) + _edge(k) + _edge(rest)
+    return total - 0.5 * (log(max(k, 1.0)) + log(max(rest, 1.0))) + _edge(k) + _edge(rest)
 
 
 @kernel
 def _edge(k: Any) -> Any:
     """At k = 0 the square root of 2 pi k is missing from the exact form."""
-    return 0.5 * math.log(2.0 * math.pi) if k < 1 else 0.0
+    return HALF_LOG_2_PI if k < 1 else 0.0
 
 
 @kernel
@@ -91,7 +97,7 @@ def binomial_half(n: Any, p: Any, stream: Any) -> Any:
             return int(k)
         if k < 0 or k > n:
             continue
-        if math.log(v * alpha / (a / (edge * edge) + b)) <= log_binomial(k, n, p) - at_mode:
+        if log(v * alpha / (a / (edge * edge) + b)) <= log_binomial(k, n, p) - at_mode:
             return int(k)
 
 
@@ -100,14 +106,14 @@ def by_inversion(n: Any, p: Any, stream: Any) -> Any:
     """Add up probabilities until they exceed a uniform draw."""
     u = uniform(stream)
     odds = p / (1.0 - p)
-    probability = math.exp(n * math.log1p(-p))
+    probability = exp(n * log1p(-p))
     k = 0
     while u >= probability and k < n:
         u -= probability
         probability *= (n - k) / (k + 1.0) * odds
         k += 1
         if k > 200:  # beyond what rounding leaves of the tail: begin again
-            u, k, probability = uniform(stream), 0, math.exp(n * math.log1p(-p))
+            u, k, probability = uniform(stream), 0, exp(n * log1p(-p))
     return k
 
 

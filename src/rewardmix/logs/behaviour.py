@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from rewardmix._check import Floats
 from rewardmix._kernels import kernel
+from rewardmix.algebra import eigenpairs, product
 from rewardmix.logs.compact import loaded
 from rewardmix.logs.world import World
 
@@ -137,7 +138,7 @@ def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, Strong
     row, best = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
     shares = _shares(place == row, action == best, outcome, counts)
     where = int(now[row]), best, *divmod(int(then[row]), world.num_actions)
-    return float(chdtrc(freedom, statistic)), (*where, *shares)
+    return float(f"{chdtrc(freedom, statistic):.12g}"), (*where, *shares)
 
 
 def _quadratic(group: Any, off: Floats, diagonal: Floats, scale: Floats, taken: Floats) -> tuple[float, int]:
@@ -153,10 +154,10 @@ def _quadratic(group: Any, off: Floats, diagonal: Floats, scale: Floats, taken: 
     variance[:, every, every] += extra
     statistic, freedom = 0.0, 0
     for d, c in zip(difference, variance, strict=True):
-        rank = int(np.linalg.matrix_rank(c, tol=1e-9 * max(float(c.max(initial=0.0)), 1e-300), hermitian=True))
-        if rank:
-            statistic += float(d @ np.linalg.pinv(c, rcond=1e-9, hermitian=True) @ d)
-        freedom += rank
+        values, vectors = eigenpairs(c)
+        real = values > 1e-9 * max(float(c.max(initial=0.0)), 1e-300)  # the rest is rounding around 0
+        statistic += float((product(d, vectors)[real] ** 2 / values[real]).sum())
+        freedom += int(real.sum())
     return statistic, freedom
 
 

@@ -34,6 +34,7 @@ from rewardmix.logs.world import World
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
+from rewardmix.portable import log
 from rewardmix.recovery import Recovery, best, confidence_set
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.contexts import ENOUGH, climb_many
@@ -162,7 +163,7 @@ def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tup
     bags = evidence.bags
     assert bags is not None
     visited = int((bags.occurrences.sum(axis=1) > 0).sum()) * (bags.num_values - 1)
-    penalty = float(np.log(max(bags.total, 2.0)))
+    penalty = float(log(max(bags.total, 2.0)))
     criterion = {1: -2 * statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik + visited * penalty}
     for number in range(2, as_count("max_contexts", most, least=2) + 1):
         fits = climb_many(evidence, Question(number, None, 0.0, seed), tolerance=ENOUGH / bags.total, polished=3)
@@ -224,7 +225,7 @@ def _criterion(moments: Moments, sample: Compact, world: World, recovery: Recove
     alone = statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik
     loglik = statistics(bags, mixture_of_model(model, world)).loglik
     visited = int((moments.samples > 0).sum()) * (world.num_values - 1)
-    penalty = float(np.log(max(len(sample), 2)))
+    penalty = float(log(max(len(sample), 2.0)))
     many = model.num_contexts
     return {1: -2 * alone + visited * penalty, many: -2 * loglik + (many * visited + many - 1) * penalty}
 

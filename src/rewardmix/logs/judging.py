@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,10 +14,12 @@ from rewardmix.logs.fitted import Bootstrap, HeldOut
 from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
+from rewardmix.portable import exps, logs
 from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.patterns import Patterns, patterns
 from rewardmix.recovery.result import Question, Recovery
+from rewardmix.streams import Role, generator
 
 MOST_RESAMPLED = 50_000
 """Episodes of a resample; of longer logs the spread is scaled to their length."""
@@ -26,7 +29,7 @@ def held_out(
     episodes: Episodes, found: Recovery, question: Question, share: float, gap: float, *, follows: bool
 ) -> tuple[HeldOut | None, OffPolicy | None]:
     """Fit and plan without a share of the episodes; likelihood and value from that share."""
-    fresh = np.random.default_rng([question.seed, 17]).random(len(episodes)) < share
+    fresh = generator(question.seed, Role.HELD_OUT).random(len(episodes)) < share
     if fresh.sum() < 2 or (~fresh).sum() < 2:
         return None, None
     rest, left = episodes[~fresh], episodes[fresh]
@@ -37,7 +40,7 @@ def held_out(
     average = patterns(rest).average
     many = logliks(bags, mixture_of_model(other, left))
     one = logliks(bags, Mixture(np.ones(1), average[None]))
-    error = float((many - one).std(ddof=1)) / many.size**0.5
+    error = float((many - one).std(ddof=1)) / math.sqrt(many.size)
     likelihood = HeldOut(int(fresh.sum()), float(many.mean()), float(one.mean()), error)
     chosen = plan(other, gap=max(gap, 1e-3), work_limit=usual_work(other))
     return likelihood, off_policy(chosen, left, rest, follows=follows)
@@ -45,10 +48,10 @@ def held_out(
 
 def logliks(bags: Patterns, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """(P,) log-likelihood of each bag."""
-    table = np.log(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
-    sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1], axis=1) + np.log(mixture.weights)[:, None]
+    table = logs(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
+    sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1], axis=1) + logs(mixture.weights)[:, None]
     highest = sums.max(axis=0)
-    return np.asarray(highest + np.log(np.exp(sums - highest).sum(axis=0)))
+    return np.asarray(highest + logs(exps(sums - highest).sum(axis=0)))
 
 
 def bootstrap(
@@ -62,7 +65,7 @@ def bootstrap(
     on_update: Callable[[int], None],
 ) -> Bootstrap:
     """Value and regret of the policy in models of resampled episodes, scaled to the length of the whole log."""
-    rng = np.random.default_rng([question.seed, 8])
+    rng = generator(question.seed, Role.LOG_RESAMPLES)
     size = min(len(episodes), MOST_RESAMPLED)
     model, judged, weights = found.model, [], []
     for done in range(resamples):
@@ -72,7 +75,7 @@ def bootstrap(
             judged.append(judge(policy, other, gap=max(gap, 1e-3), work_limit=usual_work(other) / resamples))
             weights.append(other.weights)
         on_update(done + 1)
-    shrink = (size / total) ** 0.5
+    shrink = math.sqrt(size / total)
     value = controller_value(policy, model)
     values = [one.value for one in judged]
     spread = NORMAL_95 * shrink * (float(np.std(values, ddof=1)) if len(values) > 1 else float("inf"))

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rewardmix.episodes import Episodes
 from rewardmix.logs.checking import Checked, Problem
 from rewardmix.logs.compact import Compact, joined, loaded
 from rewardmix.logs.crew import Crew, Here, Report, added
 from rewardmix.logs.world import World
 from rewardmix.moments import Moments
+from rewardmix.streams import Role, generator
 
 
 @dataclass(frozen=True)
@@ -104,11 +102,10 @@ class Log:
         share = most / max(len(self), 1)
         if share >= 1.0:
             return joined(list(self.each(_whole)))
-        keys = [(seed, i) for i in range(len(self.parts))]
         chosen = [
             one
-            for part, key in zip(self.parts, keys, strict=True)
-            for one in self.crew.ask(_some, [part], self.world, share, key)
+            for number, part in enumerate(self.parts)
+            for one in self.crew.ask(_some, [part], self.world, share, seed, number)
         ]
         return joined(chosen)
 
@@ -125,11 +122,6 @@ def _whole(part: Any, world: World) -> Compact:
     return loaded(part)
 
 
-def _some(part: Any, world: World, share: float, key: tuple[int, int]) -> Compact:
+def _some(part: Any, world: World, share: float, seed: int, number: int) -> Compact:
     compact = loaded(part)
-    return compact.chosen(drawn(len(compact), share, key))
-
-
-def drawn(count: int, share: float, key: tuple[int, ...]) -> NDArray[np.bool_]:
-    """(K,) mask that holds for each episode with probability ``share``, the same for the same key."""
-    return np.random.default_rng(key).random(count) < share
+    return compact.chosen(generator(seed, Role.LOG_SAMPLE, number).random(len(compact)) < share)

@@ -11,6 +11,7 @@ from other episodes: for each step and state, or, if the log followed rewards, f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +69,7 @@ def off_policy(plan: Plan, fresh: Episodes, others: Episodes, *, follows: bool) 
         )
         return OffPolicy(False, float("nan"), float("nan"), float("nan"), effective, agreed, count, text)
     value = float(estimates.mean())
-    radius = NORMAL_95 * float(estimates.std(ddof=1)) / count**0.5
+    radius = NORMAL_95 * float(estimates.std(ddof=1)) / math.sqrt(count)
     habit = "the reward and action of the step before" if follows else "the step and state alone"
     text = (
         f"From {count} held-out episodes of the log, the policy planned without them earns {value:.4f} "

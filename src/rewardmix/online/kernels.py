@@ -14,6 +14,7 @@ import numpy as np
 
 from rewardmix._kernels import kernel
 from rewardmix.draws import uniform
+from rewardmix.portable import exp, log
 
 TINY, LOG_TINY = 1e-100, 230.25850929940458
 """A product below this is divided by it, and so much is taken off its logarithm."""
@@ -29,7 +30,7 @@ def normal(stream: Any) -> Any:
         a, b = 2.0 * uniform(stream) - 1.0, 2.0 * uniform(stream) - 1.0
         square = a * a + b * b
         if 0.0 < square < 1.0:
-            return a * math.sqrt(-2.0 * math.log(square) / square)
+            return a * math.sqrt(-2.0 * log(square) / square)
 
 
 @kernel
@@ -38,7 +39,7 @@ def gamma(shape: Any, stream: Any) -> Any:
     boost = 1.0
     if shape < 1.0:
         u = 1.0 - uniform(stream)
-        boost = math.exp(math.log(u) / shape)
+        boost = exp(log(u) / shape)
         shape = shape + 1.0
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -49,7 +50,7 @@ def gamma(shape: Any, stream: Any) -> Any:
             continue
         v = v * v * v
         u = 1.0 - uniform(stream)
-        if math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
+        if log(u) < 0.5 * x * x + d - d * v + d * log(v):
             return boost * d * v
 
 
@@ -98,7 +99,7 @@ def log_likelihood(symbols: Any, offsets: Any, counts: Any, weights: Any, table:
         mass = 0.0
         for m in range(weights.size):
             mass += share[m]
-        total += counts[bag] * (math.log(max(mass, LEAST)) + log_factor)
+        total += counts[bag] * (log(max(mass, LEAST)) + log_factor)
     return total
 
 
@@ -213,7 +214,7 @@ def flip(
     other = (one + 1 + np.int64(uniform(stream) * (contexts - 1))) % contexts
     swap(block, one, other, num_values, table)
     after = log_likelihood(symbols, offsets, counts, weights, table)
-    if math.log(1.0 - uniform(stream)) <= after - before:
+    if log(1.0 - uniform(stream)) <= after - before:
         return after
     swap(block, one, other, num_values, table)
     return before

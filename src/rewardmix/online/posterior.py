@@ -29,6 +29,7 @@ from rewardmix.online import kernels
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.likelihood import Mixture
 from rewardmix.recovery.patterns import Patterns
+from rewardmix.streams import Role, generator
 
 Stream = NDArray[np.uint64]
 
@@ -139,9 +140,8 @@ def moved(chains: Chains, evidence: Evidence, sweeps: int, flips: int, stream: S
 def update(chains: Chains, evidence: Evidence, stream: Stream) -> Chains:
     """The chains brought up to date with the evidence."""
     if evidence.bags.total >= RESEEDED * max(chains.seeded, 1.0):
-        chains = reseeded(
-            chains, evidence, np.random.default_rng(stream)
-        )  # so that the stream is all there is to store
+        rng = generator(stream.tolist(), Role.RESEEDED_CHAINS)  # so that the stream is all there is to store
+        chains = reseeded(chains, evidence, rng)
     sweeps = max(SWEEPS, min(MOST_SWEEPS, WORK // max(evidence.bags.symbols.size, 1)))
     chains = moved(chains, evidence, sweeps, sweeps * FLIPS // SWEEPS, stream)
     return without_stragglers(chains, evidence)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix._check import Floats, Ints, as_floats, as_instance, refuse, shut
+from rewardmix.algebra import product
 from rewardmix.evaluation import node_values
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.policy import Controller, as_tables
 
 
@@ -48,16 +49,16 @@ class AlphaVectors:
 
     def __call__(self, step: int, state: int, belief: Floats) -> int:
         """The action to play."""
-        return int(self.actions[step][state, np.argmax(self.values[step][state] @ belief)])
+        return int(self.actions[step][state, np.argmax(mixed(belief, self.values[step][state].T))])
 
     def everywhere(self, step: int, beliefs: Floats) -> Ints:
         """(S, K): the action in every state at each of the ``beliefs`` (K, M)."""
-        best = np.argmax(self.values[step] @ beliefs.T, axis=1)
+        best = np.argmax(product(self.values[step], beliefs.T), axis=1)
         return np.take_along_axis(self.actions[step], best, axis=1)
 
     def value(self, step: int, state: int, belief: Floats) -> float:
         """What the best node earns from here on."""
-        return float(np.max(self.values[step][state] @ belief))
+        return float(np.max(mixed(belief, self.values[step][state].T)))
 
     @property
     def nbytes(self) -> int:

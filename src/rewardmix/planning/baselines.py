@@ -19,13 +19,17 @@ import numpy as np
 
 from rewardmix import belief as bayes
 from rewardmix._check import Floats, Ints, as_instance
+from rewardmix.algebra import dot, product
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.alpha import AlphaVectors
 from rewardmix.planning.grids import Reach, log_ratios
 from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out
 from rewardmix.planning.tables import compact
+from rewardmix.planning.transitions import Expectation
 from rewardmix.policy import Controller, MarkovPolicy, certain, uniform
+from rewardmix.portable import angles
+from rewardmix.streams import Role, generator
 from rewardmix.work import afford_table
 
 NODES = 256
@@ -67,8 +71,8 @@ def plan_uniform(model: RewardMixingMDP) -> Baseline:
 def plan_told(model: RewardMixingMDP) -> Baseline:
     """What could be earned if the context were told at the start."""
     as_instance("model", model, RewardMixingMDP)
-    values = [float(model.initial @ action_values(model, means)[0].max(axis=1)) for means in model.means]
-    return Baseline("told the context", None, float(model.weights @ values))
+    values = [float(dot(model.initial, action_values(model, means)[0].max(axis=1))) for means in model.means]
+    return Baseline("told the context", None, float(dot(model.weights, np.array(values))))
 
 
 def plan_qmdp(model: RewardMixingMDP) -> Baseline:
@@ -90,8 +94,9 @@ def action_values(model: RewardMixingMDP, means: Floats) -> Floats:
     afford_table(model.horizon, *means.shape)
     quality = np.empty((model.horizon, *means.shape))
     later = np.zeros(model.num_states)
+    expect, rows = Expectation(model), np.arange(means.size)
     for t in reversed(range(model.horizon)):
-        quality[t] = means + (model.transition_rows @ later).reshape(means.shape)
+        quality[t] = means + expect(rows, later[:, None]).reshape(means.shape)
         later = quality[t].max(axis=1)
     return quality
 
@@ -124,9 +129,9 @@ def nearest(beliefs: Floats, nodes: Floats) -> Ints:
     Of two contexts a belief is an angle, arctan sqrt(b_0 / b_1), and the nodes come in increasing order of it.
     """
     if nodes.shape[1] > 2:
-        return np.asarray(np.argmax(np.sqrt(beliefs) @ np.sqrt(nodes).T, axis=-1))
-    angles = np.arctan2(*np.sqrt(nodes).T)
-    middles, sought = (angles[1:] + angles[:-1]) / 2, np.arctan2(*np.moveaxis(np.sqrt(beliefs), -1, 0))
+        return np.asarray(np.argmax(product(np.sqrt(beliefs), np.sqrt(nodes).T), axis=-1))
+    own = angles(*np.sqrt(nodes).T)
+    middles, sought = (own[1:] + own[:-1]) / 2, angles(*np.moveaxis(np.sqrt(beliefs), -1, 0))
     return np.asarray(np.searchsorted(middles, sought))
 
 
@@ -140,7 +145,7 @@ def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
     reachable = reachable_beliefs(model, 2 * count)
     if reachable is not None:
         return reachable
-    sampled = sampled_beliefs(model, [start] * model.horizon, None, 8 * count, np.random.default_rng(0))
+    sampled = sampled_beliefs(model, [start] * model.horizon, None, 8 * count, generator(0, Role.BASELINE_BELIEFS))
     return [start, *(spread_out(start, found, count) for found in sampled[1:])]
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix._check import Floats, as_instance, refuse
-from rewardmix.model import RewardMixingMDP, dense_transition
+from rewardmix.algebra import dot
+from rewardmix.model import RewardMixingMDP, dense_transition, mixed
 from rewardmix.work import PLAIN, afford, afford_model
 
 LARGEST_CHAIN = 2_000_000
@@ -41,7 +42,7 @@ class ExactPlan:
 
     def value_at(self, step: int, state: int, belief: Floats) -> float:
         """The best that can be earned from here on."""
-        return float(np.max(self.chains[step][state] @ np.asarray(belief)))
+        return float(np.max(mixed(belief, self.chains[step][state].T)))
 
 
 def plan_exact(model: RewardMixingMDP) -> ExactPlan:
@@ -61,10 +62,8 @@ def plan_exact(model: RewardMixingMDP) -> ExactPlan:
     for _ in range(model.horizon):
         chains = [_best_chain(model, transition[s], s, chains, tolerance) for s in range(model.num_states)]
         steps.append(tuple(chains))
-    value = sum(
-        float(nu) * float(np.max(chain @ model.weights)) for nu, chain in zip(model.initial, chains, strict=True)
-    )
-    return ExactPlan(value, tuple(reversed(steps)))
+    best = np.array([np.max(mixed(model.weights, chain.T)) for chain in chains])
+    return ExactPlan(float(dot(model.initial, best)), tuple(reversed(steps)))
 
 
 def _best_chain(model: RewardMixingMDP, moves: Floats, s: int, chains: list[Floats], tolerance: float) -> Floats:
@@ -88,7 +87,9 @@ def minkowski(chains: list[Floats]) -> Floats:
         )
     start = sum((chain[0] for chain in chains), np.zeros(2))
     edges = np.concatenate([np.diff(chain, axis=0) for chain in chains])
-    edges = edges[np.argsort(np.arctan2(-edges[:, 0], edges[:, 1]), kind="stable")]
+    size = edges[:, 1] - edges[:, 0]  # edges go left and up
+    slopes = np.where(size > 0, -edges[:, 0] / np.where(size > 0, size, 1.0), 0.0)
+    edges = edges[np.argsort(slopes, kind="stable")]
     return np.concatenate([start[None], start + np.cumsum(edges, axis=0)])
 
 

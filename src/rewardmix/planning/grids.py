@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from rewardmix._check import Floats
+from rewardmix.portable import HALF_PI, angle, exp, exps, log, logs, sins
 
 REACHABLE_CAP = 1024
 """Sets of reachable beliefs are followed up to this size."""
@@ -28,8 +29,7 @@ MARGIN_PER_STEP = 2e-11
 def log_ratios(first: Floats, second: Floats) -> Floats:
     """The distinct values of log(first / second) where not both are 0, increasing; may hold infinities."""
     possible = (first > 0) | (second > 0)
-    with np.errstate(divide="ignore"):
-        return np.unique(np.log(first[possible]) - np.log(second[possible]))
+    return np.unique(logs(first[possible]) - logs(second[possible]))
 
 
 class Reach:
@@ -39,7 +39,7 @@ class Reach:
     """
 
     def __init__(self, weights: Floats, ratios: Floats, horizon: int, *, follow: bool = True) -> None:
-        start = math.log(weights[0]) - math.log(weights[1])
+        start = float(log(weights[0]) - log(weights[1]))
         self.start = float(weights[0] / weights.sum())
         self.intervals = [(start, start)]
         moves = _distinct(ratios)
@@ -78,7 +78,7 @@ class Reach:
             return np.unique(_belief(odds))
         first, last = _angle(low - margin), _angle(high + margin)
         count = max(2, math.ceil(resolution * (last - first) / max(self.span, 1e-300)))
-        grid = np.sin(np.linspace(first, last, count + 1)) ** 2
+        grid = sins(np.linspace(first, last, count + 1)) ** 2
         grid[0], grid[-1] = _belief(np.array([low - margin, high + margin]))
         return np.unique(grid)
 
@@ -103,10 +103,9 @@ def _distinct(odds: Floats) -> Floats:
 
 
 def _belief(odds: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-odds)))
+    return np.asarray(1.0 / (1.0 + exps(-odds)))
 
 
 def _angle(odds: float) -> float:
     """arcsin(sqrt(b)) of log-odds, accurate at both ends."""
-    return math.atan(math.exp(min(odds, 700.0) / 2)) if odds < math.inf else math.pi / 2
+    return float(angle(exp(min(odds, 700.0) / 2), 1.0)) if odds < math.inf else HALF_PI

@@ -15,6 +15,7 @@ import time
 import numpy as np
 
 from rewardmix._check import Floats, Ints
+from rewardmix.algebra import dot, product
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out, with_corners
 from rewardmix.planning.refinement import Sweep
@@ -22,6 +23,7 @@ from rewardmix.planning.rounding import rounding_bound
 from rewardmix.planning.sweeps import blocks, pass_bytes
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
+from rewardmix.streams import Role, generator
 from rewardmix.widths import width_of
 
 REACHABLE_CAP = 512
@@ -91,8 +93,8 @@ class PointSweeper:
             hopes.append(hope)
             successors.append(moves)
         self.points, self.hope = points, hopes[::-1]
-        lower = float(model.initial @ (later[:, 1:, 0] @ model.weights))
-        upper = max(float(model.initial @ later[:, 0, 0]) * float(model.weights.sum()), lower)
+        lower = float(dot(model.initial, product(later[:, 1:, 0], model.weights)))
+        upper = max(float(dot(model.initial, later[:, 0, 0])) * float(model.weights.sum()), lower)
         return Sweep(
             lower - self.margin,
             upper + self.margin,
@@ -104,7 +106,7 @@ class PointSweeper:
 
     def _grown(self, resolution: int) -> list[Floats]:
         """More points at each step, on paths of the hopeful policy of the last sweep."""
-        rng = np.random.default_rng(resolution)
+        rng = generator(0, Role.PLANNED_BELIEFS, resolution)
         sampled = sampled_beliefs(self.model, self.points, self.hope, CANDIDATES * resolution, rng)
         more = zip(self.points[1:], sampled[1:], strict=True)
         return [self.points[0], *(spread_out(old, new, resolution - old.shape[0]) for old, new in more)]

@@ -8,7 +8,8 @@ import numpy as np
 
 from rewardmix import belief as bayes
 from rewardmix._check import Floats, Ints
-from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.algebra import product
+from rewardmix.model import RewardMixingMDP, mixed, state_action
 
 DIGITS = 12
 """Beliefs that agree to so many decimals are one point."""
@@ -57,10 +58,10 @@ def sampled_beliefs(
         actions = rng.integers(model.num_actions, size=count)
         if hope is not None:
             greedy = rng.random(count) < 0.7
-            nearest = np.argmax(np.sqrt(beliefs[greedy]) @ np.sqrt(points[t]).T, axis=1)
+            nearest = np.argmax(product(np.sqrt(beliefs[greedy]), np.sqrt(points[t]).T), axis=1)
             actions[greedy] = hope[t][states[greedy], nearest]
         laws = model.laws[:, states, actions].transpose(1, 2, 0)  # (count, Z, M)
-        outcomes = _draw((laws @ beliefs[:, :, None])[:, :, 0], rng)
+        outcomes = _draw(mixed(beliefs.T[:, :, None], np.moveaxis(laws, -1, 0)), rng)
         beliefs = bayes.update(beliefs, laws[np.arange(count), outcomes])
         states = _next_states(model, state_action(states, actions, model.num_actions), rng)
     return found
@@ -69,13 +70,13 @@ def sampled_beliefs(
 def spread_out(points: Floats, candidates: Floats, count: int) -> Floats:
     """``points`` and up to ``count`` candidates, each the farthest (Hellinger) from all before it."""
     roots, chosen = np.sqrt(candidates), []
-    affinity = np.max(roots @ np.sqrt(points).T, axis=1)
+    affinity = np.max(product(roots, np.sqrt(points).T), axis=1)
     for _ in range(count):
         farthest = int(np.argmin(affinity))
         if affinity[farthest] > 1.0 - 1e-13:
             break
         chosen.append(farthest)
-        affinity = np.maximum(affinity, roots @ roots[farthest])
+        affinity = np.maximum(affinity, product(roots, roots[farthest]))
     return np.concatenate([points, candidates[chosen]])
 
 

@@ -17,6 +17,8 @@ from typing import Protocol
 from rewardmix._check import as_number, check_callback, refuse
 from rewardmix.planning.result import PlanInfo, Round
 from rewardmix.policy import Controller
+from rewardmix.portable import log
+from rewardmix.portable import power as power_of
 from rewardmix.work import GIB
 
 SAFETY = 1.06
@@ -165,10 +167,11 @@ def next_resolution(history: list[tuple[int, float]], gap: float, growth: int) -
     power, leap = 2.0, 4.0
     if len(history) > 1:
         before = history[-2]
-        power = math.log(before[1] / found) / math.log(resolution / before[0]) if before[1] > found > 0 else 1.0
+        power = log(before[1] / found) / log(resolution / before[0]) if before[1] > found > 0 else 1.0
         power, leap = min(max(power, 1.5), 2.2), LEAP
-    factor: float = SAFETY * math.pow(max(found / gap, 1.0), 1.0 / power)
-    return math.ceil(resolution * min(max(factor, LEAST), math.pow(leap, 1.0 / growth)))
+    factor: float = SAFETY * power_of(max(found / gap, 1.0), 1.0 / power)
+    most: float = power_of(leap, 1.0 / growth)
+    return math.ceil(resolution * min(max(factor, LEAST), most))
 
 
 def _left(wanted: Request, spent: float, seconds: float) -> tuple[float, str]:

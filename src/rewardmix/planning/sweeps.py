@@ -2,7 +2,7 @@
 
     value[s, 0, k]        an upper bound of the best value at grid belief k
     value[s, 1 + m, k]    what one policy (node k of the controller) earns in context m
-    for t = H .. 1:       ahead = T2 @ value, one matrix product; then the backup of the geometry
+    for t = H .. 1:       ahead = T2 value, one matrix product; then the backup of the geometry
 
 Between sweeps a state-action is dropped at a step if its upper bound is below what another action is known to earn,
 at every belief of the range: fine sweeps then touch few actions. No optimal action is lost, so the bracket holds.
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._check import Floats, Ints
+from rewardmix.algebra import dot, product
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.refinement import Sweep
 from rewardmix.planning.rounding import rounding_bound
@@ -126,8 +127,8 @@ class GridSweeper:
             later = self._step(t, later, grids[t], grids[t + 1], best, moves)
             actions.append(best)
             successors.append(moves)
-        lower = float(model.initial @ (later[:, 1:, 0] @ model.weights))
-        upper = max(float(model.initial @ later[:, 0, 0]) * float(model.weights.sum()), lower)
+        lower = float(dot(model.initial, product(later[:, 1:, 0], model.weights)))
+        upper = max(float(dot(model.initial, later[:, 0, 0])) * float(model.weights.sum()), lower)
         return Sweep(
             lower - self.margin,
             upper + self.margin,

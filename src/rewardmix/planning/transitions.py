@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rewardmix._check import Floats, Ints
+from rewardmix.algebra import product
 from rewardmix.model import RewardMixingMDP
 
 SPARSE_BELOW = 0.1
@@ -40,7 +41,7 @@ class Expectation:
         if self._dense is not None:
             whole = rows.size == rows[-1] - rows[0] + 1
             part = self._dense[rows[0] : rows[-1] + 1] if whole else self._dense[rows]
-            return np.asarray(part @ values)
+            return product(part, values)
         from rewardmix.planning.kernels import sparse_product
 
         out = np.empty((rows.size, values.shape[1]))

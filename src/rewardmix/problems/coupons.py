@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._check import as_count, as_number, as_seed, refuse
+from rewardmix.streams import Role, generator
 
 if TYPE_CHECKING:
     from rewardmix.environments import HouseholdEnv
@@ -53,7 +54,7 @@ def coupons(
     if len(long) < 2:
         most = max(len(history) for history in histories)
         refuse("horizon", horizon, f"one that at least two households reach; the longest history has {most} purchases")
-    order = np.random.default_rng(as_seed("seed", seed)).permutation(len(long))
+    order = generator(as_seed("seed", seed), Role.PROBLEM).permutation(len(long))
     held_out = min(max(round(share * len(long)), 1), len(long) - 1)
     chosen = order[:held_out] if split == "test" else order[held_out:]
     return HouseholdEnv([long[i] for i in chosen], brands, horizon, in_order=split == "test", render_mode=render_mode)

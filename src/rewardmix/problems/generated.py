@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rewardmix._check import Floats, as_count, as_floats, as_number, as_seed, refuse
 from rewardmix.model import BINARY, RewardMixingMDP
+from rewardmix.streams import Role, generator
 from rewardmix.work import afford_model
 
 
@@ -47,7 +48,7 @@ def random(
     shares = np.full(1, 1.0) if weights is None else as_floats("weights", weights, (num_contexts,))
     moves = None if successors is None else num_states * num_actions * as_count("successors", successors)
     afford_model(num_states, num_actions, num_contexts, values.size, moves)
-    rng = np.random.default_rng(as_seed("seed", seed))
+    rng = generator(as_seed("seed", seed), Role.PROBLEM)
     initial = rng.dirichlet(np.ones(num_states))
     transition = _transition(num_states, num_actions, successors, rng)
     laws = rng.dirichlet(np.ones(values.size), (num_contexts, num_states, num_actions))

@@ -8,6 +8,7 @@ import numpy as np
 
 from rewardmix._check import as_count, as_number, as_seed, refuse
 from rewardmix.model import RewardMixingMDP
+from rewardmix.streams import Role, generator
 from rewardmix.work import afford_model
 
 
@@ -27,7 +28,7 @@ def hard(actions: int = 3, accuracy: float = 0.04, seed: int = 0) -> RewardMixin
     if not 0.0 < (e := as_number("accuracy", accuracy)) <= 0.25:
         refuse("accuracy", e, "a number above 0 and at most 0.25")
     afford_model(2, count)
-    rng = np.random.default_rng(as_seed("seed", seed))
+    rng = generator(as_seed("seed", seed), Role.PROBLEM)
     first, (up, down) = rng.integers(count), rng.choice(count, 2, replace=False)
     rewards = np.full((2, 2, count), 0.5)
     for m, sign in enumerate((1.0, -1.0)):

@@ -6,6 +6,7 @@ import numpy as np
 
 from rewardmix._check import as_count, as_number, as_seed
 from rewardmix.model import RewardMixingMDP
+from rewardmix.streams import Role, generator
 from rewardmix.work import afford_model
 
 EVEN = np.array([0.5, 0.5])
@@ -27,7 +28,7 @@ def lock(steps: int = 8, actions: int = 3, slip: float = 0.1, seed: int = 0) -> 
     length, count = as_count("steps", steps), as_count("actions", actions, least=2)
     slip = as_number("slip", slip, above=-1e-12, below=1.0)
     afford_model(length + 2, count)
-    code = np.random.default_rng(as_seed("seed", seed)).integers(count, size=length)
+    code = generator(as_seed("seed", seed), Role.PROBLEM).integers(count, size=length)
     vault, outside = length, length + 1
     transition = np.zeros((length + 2, count, length + 2))
     transition[:, :, outside] = 1.0

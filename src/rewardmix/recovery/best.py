@@ -28,6 +28,7 @@ from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
 from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
+from rewardmix.streams import Role, generator
 
 SHORT, POLISHED = 300, 3
 """E-steps that every start gets, and how many of the starts that need more get them."""
@@ -61,7 +62,7 @@ def best(evidence: Evidence, question: Question) -> Recovery:
     """The estimate to use; see the top of this file. More than two contexts: ``contexts.many``."""
     if question.num_contexts > 2:
         return many(evidence, question)
-    rng = np.random.default_rng([question.seed, 1])
+    rng = _generator(question)
     start = moment_start(evidence, question, rng)
     bags = evidence.bags if evidence.bags is not None else _pairs(evidence, start.fit)
     source = _weights_source(evidence, question)
@@ -179,13 +180,17 @@ def _weights_source(evidence: Evidence, question: Question) -> str:
     return "assumed equal" if evidence.bags is None or not evidence.bags.has_triples else "estimated"
 
 
+def _generator(question: Question) -> np.random.Generator:
+    return generator(question.seed, Role.STARTS)
+
+
 def _unclimbed(mixture: Mixture) -> Fit:
     return Fit(mixture, float("nan"), float("nan"), 0, True, "moments")
 
 
 def start_only(evidence: Evidence, question: Question) -> Recovery:
     """Steps 1 and 2 of ``best`` without climbing: quick, and all that a bare confidence set allows."""
-    start = moment_start(evidence, question, np.random.default_rng([question.seed, 1]))
+    start = moment_start(evidence, question, _generator(question))
     fits = [_unclimbed(starts.mixture_of(start.average, start.spread, start.weights))]
     return finished(
         "start_only",

@@ -19,6 +19,7 @@ from rewardmix.recovery import likelihood
 from rewardmix.recovery.evidence import evidence_of
 from rewardmix.recovery.likelihood import Mixture, climb
 from rewardmix.recovery.result import Recovery, assembled
+from rewardmix.streams import Role, generator
 
 
 def bootstrap(
@@ -41,7 +42,7 @@ def resampled(
         seed: of the draws.
     """
     count = as_count("resamples", resamples)
-    rng = np.random.default_rng([seed, 2])
+    rng = generator(seed, Role.RESAMPLES)
     early = (episodes.lengths < episodes.horizon).any()
     ended = early and found.model.num_states > episodes.num_states  # then each resample needs an early end as well
     for _ in range(count):

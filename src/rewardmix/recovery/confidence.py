@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rewardmix import theory
 from rewardmix._check import Floats, as_instance, as_number, check_callback, refuse
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.recovery.covariances import Radius, covariances, smoothed
 
@@ -166,12 +166,12 @@ class ConfidenceSet:
         laws = self._laws_of(model)
         points = np.arange(self.average.size)
         coordinates = (laws[..., 1:] if self.width == 1 else laws).reshape(model.num_contexts, -1)
-        average = model.weights @ coordinates
+        average = mixed(model.weights, coordinates)
         known = np.isfinite(self.average)
         low, high = self.average - self.average_radius, self.average + self.average_radius
         yield "average", (points,), average, low, high, known & _outside(average, low, high)
         centred = coordinates - average
-        covariance = np.einsum("m,mq,mq->q", model.weights, centred[:, self.first], centred[:, self.second])
+        covariance = mixed(model.weights, centred[:, self.first] * centred[:, self.second])
         yield (
             "covariance",
             (self.first, self.second),
@@ -268,11 +268,11 @@ def exact(model: RewardMixingMDP, *, accuracy: float = 0.1) -> ConfidenceSet:
 
     laws = model.laws[..., 1:] if model.num_values == 2 else model.laws
     coordinates = laws.reshape(model.num_contexts, -1)
-    average = model.weights @ coordinates
+    average = mixed(model.weights, coordinates)
     size = average.size
     first, second = np.triu_indices(size)
     centred = coordinates - average
-    covariance = ((centred.T * model.weights) @ centred)[first, second]
+    covariance = mixed(model.weights, centred[:, first] * centred[:, second])
     none = np.zeros(first.size)
     return ConfidenceSet(
         model.num_states,

@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._check import Floats, as_count, as_instance, as_number, as_seed, refuse
+from rewardmix.algebra import leading_eigenpairs, product, solve
 from rewardmix.episodes import Episodes
+from rewardmix.model import mixed
+from rewardmix.portable import log
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of
@@ -21,6 +24,7 @@ from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture, climb
 from rewardmix.recovery.patterns import Patterns
 from rewardmix.recovery.result import Question, Recovery, Start
+from rewardmix.streams import Role, generator
 
 SPECTRAL_STARTS, RANDOM_STARTS = 3, 17
 """Starts that are climbed a little way."""
@@ -94,7 +98,7 @@ def _choice(fits: dict[int, list[Fit]], bags: Patterns) -> Choice:
         done = [fit for fit in climbs if fit.converged]
         if done:
             best[contexts] = max(done, key=lambda fit: fit.loglik)
-    penalty = float(np.log(max(bags.total, 2.0)))
+    penalty = float(log(max(bags.total, 2.0)))
     parameters = {m: m * visited * (bags.num_values - 1) + m - 1 for m in fits}
     criterion = {m: -2.0 * fit.loglik + parameters[m] * penalty for m, fit in best.items()}
     return Choice(
@@ -129,7 +133,7 @@ def climb_many(
     bags = evidence.bags
     assert bags is not None
     as_number("prior", question.prior, above=-1e-300)
-    rng = np.random.default_rng([question.seed, question.num_contexts])
+    rng = generator(question.seed, Role.CONTEXT_STARTS, question.num_contexts)
     sample = bags if bags.counts.size <= SCREENED else _share(bags, SCREENED)
     if not evidence.confidence.first.size:
         return [_one_law(bags, question)]
@@ -208,11 +212,10 @@ def factors(confidence: ConfidenceSet, rank: int) -> Floats:
     filled = np.where(unseen, 0.0, matrix)
     loadings = np.zeros((size, rank))
     for _ in range(FILLS if unseen.any() else 1):
-        values, vectors = np.linalg.eigh(filled)
-        top = slice(max(size - rank, 0), None)
+        values, vectors = leading_eigenpairs(filled, rank)
         loadings = np.zeros((size, rank))
-        loadings[:, : min(rank, size)] = vectors[:, top] * np.sqrt(np.maximum(values[top], 1e-12))
-        filled = np.where(unseen, loadings @ loadings.T, filled)
+        loadings[:, : min(rank, size)] = vectors * np.sqrt(np.maximum(values, 1e-12))
+        filled = np.where(unseen, product(loadings, loadings.T), filled)
     return loadings
 
 
@@ -223,12 +226,15 @@ def episode_places(bags: Patterns, confidence: ConfidenceSet, loadings: Floats) 
     table = loadings.reshape(confidence.num_points, confidence.width, -1)
     indicator = np.array([[0.0], [1.0]]) if confidence.width == 1 else np.eye(confidence.width)
     standard = (indicator[None] - average[:, None]) / scale[:, None]  # (X, Z, width)
-    moved = np.einsum("xzd,xdr->xzr", standard, table).reshape(-1, loadings.shape[1])
-    gram = np.einsum("xdr,xdq->xrq", table, table)
+    width = range(confidence.width)
+    moved = mixed(
+        [standard[:, :, d, None] for d in width], [table[:, None, d] * np.ones((1, len(indicator), 1)) for d in width]
+    ).reshape(-1, loadings.shape[1])
+    gram = mixed(np.ones(confidence.width), [table[:, d, :, None] * table[:, d, None, :] for d in width])
     begin = bags.offsets[:-1]
     pull = np.add.reduceat(moved[bags.symbols], begin, axis=0)
     weight = np.add.reduceat(gram[bags.symbols // bags.num_values], begin, axis=0) + np.eye(loadings.shape[1])
-    return np.asarray(np.linalg.solve(weight, pull[..., None])[..., 0])
+    return solve(weight, pull)
 
 
 def clusters(

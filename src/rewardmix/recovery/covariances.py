@@ -81,7 +81,7 @@ def covariances(
                 own = i == j
                 variance[own] = _both_orders(variance[own], one[own], two[own], centre[own], table[own], z, other)
                 null[own] = (null[own] + (one[own] * two[own]) ** 2) / 2.0
-            half = _consistent(radius, count, events, share, centre, variance, one, two) + tolerance**2
+            half = _consistent(radius, count, events, share, centre, variance, one, two) + tolerance * tolerance
             half = half + delta[i, z] * np.abs(off_j) + delta[j, other] * np.abs(off_i) + delta[i, z] * delta[j, other]
             width = len(kept)
             place = (z, other) if width > 1 else (0, 0)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rewardmix._check import as_instance, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.confidence import ConfidenceSet, confidence_set, hoeffding
 from rewardmix.recovery.covariances import Radius
 from rewardmix.recovery.patterns import Patterns, merged, patterns
+from rewardmix.streams import Role, generator
 from rewardmix.work import afford_recovery
 
 
@@ -72,7 +71,7 @@ def evidence_of(
         if following is not None:
             confidence = confidence.moved(moments + Moments.of(following))
             both = data + following
-            mixed = np.random.default_rng(0).permutation(len(both))  # the first bags may stand for all
+            mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
             bags = merged(patterns(both[mixed]))
         return Evidence(confidence, moments, bags, blind)
     refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")

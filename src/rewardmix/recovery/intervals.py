@@ -10,12 +10,15 @@ with b_k the posterior of the episode, taken along the directions that keep each
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from rewardmix._check import Floats
 from rewardmix._kernels import kernel
+from rewardmix.algebra import inverse_forms, product
+from rewardmix.model import mixed
 from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
 from rewardmix.recovery.patterns import Patterns
 
@@ -25,8 +28,8 @@ LARGEST = 1200
 WORK = 2e8
 """Products in the sum of outer products; beyond it a share of the (merged, so shuffled) bags is used."""
 
-WEAK = 1e-9
-"""Eigenvalues below this share of the largest carry no information."""
+WEAK = 1e-11
+"""Information that is added to every direction, as a share of the largest row sum: more than rounding takes away."""
 
 UNKNOWN = 0.5
 """A standard error of a probability beyond this says nothing: it is called infinite."""
@@ -51,16 +54,8 @@ def standard_errors(
     full[np.arange(size), np.arange(size)] += diagonal
     blocks = contexts * points
     law, weight = _zero_sum(values), _zero_sum(contexts) if free_weights else np.zeros((contexts, 0))
-    inner = np.einsum("azbw,zi,wj->aibj", full[:size, :size].reshape(blocks, values, blocks, values), law, law)
-    cross = np.einsum("azm,zi,mk->aik", full[:size, size:].reshape(blocks, values, contexts), law, weight)
-    count = blocks * (values - 1)
-    reduced = np.empty((count + weight.shape[1],) * 2)
-    reduced[:count, :count] = inner.reshape(count, count)
-    reduced[:count, count:] = cross.reshape(count, -1)
-    reduced[count:, :count] = reduced[:count, count:].T
-    reduced[count:, count:] = weight.T @ full[size:, size:] @ weight
-    errors = np.sqrt(_inverse_diagonal(reduced, blocks, law, weight))
-    errors[:size][errors[:size] > UNKNOWN] = np.inf
+    errors = np.sqrt(_variances(full, blocks, law, weight))
+    errors[errors > UNKNOWN] = np.inf
     return errors[:size].reshape(mixture.laws.shape), errors[size:]
 
 
@@ -84,21 +79,41 @@ def _information(bags: Patterns, mixture: Mixture, laws: Floats) -> Floats:
 
 
 def _zero_sum(size: int) -> Floats:
-    """(size, size - 1) orthonormal basis of the vectors that sum to zero."""
-    full: Floats = np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, 1:]]))[0]
-    return full[:, 1:]
+    """(size, size - 1) orthonormal basis of the vectors that sum to zero: e_1 + ... + e_k - k e_k+1, normalised."""
+    basis = np.zeros((size, size - 1))
+    for k in range(1, size):
+        basis[:k, k - 1], basis[k, k - 1] = 1.0, -k
+        basis[:, k - 1] /= math.sqrt(k * (k + 1))
+    return basis
 
 
-def _inverse_diagonal(information: Floats, blocks: int, law: Floats, weight: Floats) -> Floats:
-    """Variances of all law entries, then of the weights; infinite along directions without information."""
-    values, vectors = np.linalg.eigh(information)
-    weak = values <= WEAK * max(float(values.max(initial=0.0)), 1e-300)
+def _variances(full: Floats, blocks: int, law: Floats, weight: Floats) -> Floats:
+    """Variances of all law entries, then of the weights, from their joint information (D, D).
+
+    Along directions that keep each law a law, and with a little information added to all of them: what the data cannot
+    tell then has a variance that is huge, not infinite.
+    """
+    size, values = blocks * law.shape[0], law.shape[0]
+    rows = np.concatenate([_within(law, full[:size], values), product(weight.T, full[size:])])
+    reduced = np.concatenate([_within(law, rows[:, :size].T, values), product(weight.T, rows[:, size:].T)])
+    reduced = (reduced + reduced.T) / 2.0
+    reduced[np.diag_indices_from(reduced)] += WEAK * max(float(np.abs(reduced).sum(axis=1).max(initial=0.0)), 1e-300)
     count = blocks * law.shape[1]
-    inside = np.einsum("zi,ain->azn", law, vectors[:count].reshape(blocks, law.shape[1], -1))
-    loads = np.concatenate([inside.reshape(blocks * law.shape[0], -1), weight @ vectors[count:]]) ** 2
-    variance: Floats = loads @ np.where(weak, 0.0, 1.0 / np.where(weak, 1.0, values))
-    variance[loads[:, weak].sum(axis=1) > 1e-6] = np.inf
-    return variance
+    loads = np.zeros((reduced.shape[0], size + weight.shape[0]))
+    for block in range(blocks):
+        kept, all_values = (
+            slice(block * law.shape[1], (block + 1) * law.shape[1]),
+            slice(block * values, (block + 1) * values),
+        )
+        loads[kept, all_values] = law.T
+    loads[count:, size:] = weight.T
+    return inverse_forms(reduced, loads)
+
+
+def _within(law: Floats, rows: Floats, values: int) -> Floats:
+    """law' times the rows of each block of ``values`` rows."""
+    table = rows.reshape(-1, values, rows.shape[1])
+    return mixed(law[:, None, :, None], np.moveaxis(table, 1, 0)[:, :, None]).reshape(-1, rows.shape[1])
 
 
 def _blockwise(bags: Patterns, mixture: Mixture, laws: Floats, diagonal: Floats) -> Floats:
@@ -111,12 +126,9 @@ def _blockwise(bags: Patterns, mixture: Mixture, laws: Floats, diagonal: Floats)
     index = np.arange(contexts * values)
     out[:, index, index] += diagonal.reshape(contexts, points, values).transpose(1, 0, 2).reshape(points, -1)
     errors = np.empty((points, contexts * values))
-    none = np.zeros((contexts, 0))
-    law = _zero_sum(values)
-    basis = np.kron(np.eye(contexts), law)
+    law, none = _zero_sum(values), np.zeros((0, 0))
     for x in range(points):
-        variance = _inverse_diagonal(basis.T @ out[x] @ basis, contexts, law, none)
-        errors[x] = np.sqrt(variance[: contexts * values])
+        errors[x] = np.sqrt(_variances(out[x], contexts, law, none))
     return errors.reshape(points, contexts, values).transpose(1, 0, 2)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._check import Floats
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, mixed
 
 MOST_TRIED = 6
 """Up to so many contexts all orders are tried."""
@@ -28,9 +28,9 @@ def canonical(weights: Floats, laws: Floats, reward_values: Floats, given: bool)
         reward_values: (Z,).
         given: whether the weights were given, so that their order has a meaning.
     """
-    means = laws @ reward_values
-    centred = means - weights @ means
-    anchor = int(np.argmax(weights @ centred**2))
+    means = mixed(reward_values, np.moveaxis(laws, -1, 0))
+    centred = means - mixed(weights, means)
+    anchor = int(np.argmax(mixed(weights, centred**2)))
     order = np.argsort(-means[:, anchor], kind="stable")
     if not given:
         return order.astype(np.int64)
@@ -46,7 +46,7 @@ def alignment(laws: Floats, reference: Floats) -> NDArray[np.int64]:
     contexts = laws.shape[0]
     distance = ((laws[:, None] - reference[None]) ** 2).reshape(contexts, contexts, -1).sum(axis=2)
     if contexts <= MOST_TRIED:
-        best = min(permutations(range(contexts)), key=lambda order: sum(distance[m, i] for i, m in enumerate(order)))
+        best = min(permutations(range(contexts)), key=lambda order: distance[order, np.arange(contexts)].sum())
         return np.asarray(best, np.int64)
     order = np.arange(contexts)
     while True:  # swap pairs as long as that helps, which for few contexts in well-parted places is the optimum

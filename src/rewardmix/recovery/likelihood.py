@@ -24,6 +24,8 @@ import numpy as np
 
 from rewardmix._check import Floats
 from rewardmix._kernels import kernel
+from rewardmix.algebra import product, solve
+from rewardmix.portable import log, logs
 from rewardmix.recovery.patterns import Patterns
 
 FLOOR = 1e-12
@@ -137,7 +139,7 @@ def penalty(mixture: Mixture, average: Floats, prior: float) -> float:
     """The log-density of the pseudo-counts."""
     if prior == 0:
         return 0.0
-    return float(prior * (average * np.log(np.maximum(mixture.laws, FLOOR))).sum())
+    return float(prior * (average * logs(np.maximum(mixture.laws, FLOOR))).sum())
 
 
 def climb(
@@ -199,9 +201,9 @@ def _extrapolated(history: deque[tuple[Floats, Floats]], here: Mixture, plain: M
     if len(history) == 1:
         return plain
     images, changes = (np.diff(np.stack(column), axis=0) for column in zip(*history, strict=True))
-    gram = changes @ changes.T
+    gram = product(changes, changes.T)
     gram[np.diag_indices_from(gram)] += RIDGE * np.trace(gram) + 1e-300
-    point = image - np.linalg.solve(gram, changes @ change) @ images
+    point = image - product(solve(gram, product(changes, change)), images)
     point = np.maximum(point, INSIDE * image)  # never on the boundary, where EM would stay
     contexts = plain.num_contexts
     weights, laws = point[:contexts], point[contexts:].reshape(plain.laws.shape)
@@ -245,7 +247,7 @@ def _expect_kernel(width: int) -> Any:
             total = 0.0
             for m in range(width):
                 total += joint[m]
-            loglik += counts[bag] * (np.log(total) - scale * LOG_RESCALED)
+            loglik += counts[bag] * (log(total) - scale * LOG_RESCALED)
             share = counts[bag] / total
             for m in range(width):
                 joint[m] *= share

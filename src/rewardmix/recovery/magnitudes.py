@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rewardmix._check import Floats
+from rewardmix.portable import log, logs
 from rewardmix.recovery import feasibility
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.feasibility import Cycle, Rows
@@ -75,11 +76,10 @@ def magnitudes(confidence: ConfidenceSet, weights: Floats | None = None) -> Magn
 def program_of(confidence: ConfidenceSet, weights: Floats | None = None) -> Rows:
     """The rows and bounds above, from the intervals."""
     lower, upper = confidence.lower, confidence.upper
-    floor = np.full(confidence.average.size, 10.0 * np.log(min(confidence.tolerance, 0.5)))
-    with np.errstate(divide="ignore"):
-        cap = np.log(caps(confidence, weights))
-        high = np.log(np.maximum(np.abs(lower), np.abs(upper)))
-        low = np.where(confidence.excludes_zero, np.log(np.minimum(np.abs(lower), np.abs(upper))), -np.inf)
+    floor = np.full(confidence.average.size, 10.0 * log(min(confidence.tolerance, 0.5)))
+    cap = logs(caps(confidence, weights))
+    high = logs(np.maximum(np.abs(lower), np.abs(upper)))
+    low = np.where(confidence.excludes_zero, logs(np.minimum(np.abs(lower), np.abs(upper))), -np.inf)
     cap = np.maximum(cap, floor)
     # A product below the smallest magnitude times the largest is as good as zero: one factor at its floor does it
     # (departure 23).
@@ -101,7 +101,7 @@ def caps(confidence: ConfidenceSet, weights: Floats | None) -> Floats:
     one, two = (0.5, 0.5) if weights is None else (float(weights[0]), float(weights[1]))
     plus, _ = one_sided_caps(np.clip(one, low, high), weights)  # largest at average = w_1, with p_1 = 1 and p_2 = 0
     _, minus = one_sided_caps(np.clip(two, low, high), weights)
-    return np.asarray(np.maximum(plus, minus) + confidence.tolerance**2)
+    return np.asarray(np.maximum(plus, minus) + confidence.tolerance * confidence.tolerance)
 
 
 def one_sided_caps(average: Floats, weights: Floats | None) -> tuple[Floats, Floats]:

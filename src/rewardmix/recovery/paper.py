@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._check import Floats, refuse
+from rewardmix.algebra import leading_eigenpairs
+from rewardmix.portable import exps
 from rewardmix.recovery import starts
 from rewardmix.recovery.certificate import groups_of_points, parities
 from rewardmix.recovery.confidence import ConfidenceSet
@@ -31,7 +33,7 @@ def paper(evidence: Evidence, question: Question) -> Recovery:
     confidence = evidence.confidence
     program = magnitudes(confidence, question.weights)
     signs = parities(confidence)
-    spread = closed(np.asarray(signs.signs * np.exp(program.log)), confidence)
+    spread = closed(np.asarray(signs.signs * exps(program.log)), confidence)
     groups = groups_of_points(signs.groups, confidence.width)
     spread, undecided = _oriented(evidence, question, spread, groups)
     mixture = starts.mixture_of(confidence.average_laws, spread, _weights(question))
@@ -81,7 +83,7 @@ def closed(spread: Floats, confidence: ConfidenceSet) -> Floats:
         return starts.spread_laws(spread, confidence.num_points)
     table = spread.reshape(confidence.num_points, -1)
     excess = table.sum(axis=1, keepdims=True)
-    small = np.abs(table) <= confidence.tolerance**2
+    small = np.abs(table) <= confidence.tolerance * confidence.tolerance
     share = np.where((table * excess < 0) | small, confidence.average_laws + 1e-12, 0.0)
     share = np.where(share.sum(axis=1, keepdims=True) > 0, share, 1.0)
     return np.asarray(table - excess * share / share.sum(axis=1, keepdims=True))
@@ -134,7 +136,7 @@ def _leading(matrix: Floats) -> Floats:
     filled = np.where(unseen, 0.0, matrix)
     vector = np.zeros(matrix.shape[0])
     for _ in range(FILLS if unseen.any() else 1):
-        values, vectors = np.linalg.eigh(filled)
+        values, vectors = leading_eigenpairs(filled, 1)
         new = vectors[:, -1] * np.sqrt(max(float(values[-1]), 0.0))
         moved = min(np.abs(new - vector).max(), np.abs(new + vector).max())
         vector = new

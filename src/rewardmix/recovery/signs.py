@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from rewardmix._check import Floats
 from rewardmix._kernels import kernel
+from rewardmix.algebra import dot
 
 CLIP = 4.0
 """z-scores beyond this say no more than this: one grossly wrong pair has the vote of one good pair."""
@@ -114,13 +115,13 @@ def leading(first: Any, second: Any, values: Any, size: int, rng: np.random.Gene
     np.add.at(degree, first, np.abs(values))
     np.add.at(degree, second, np.abs(values))
     shift = float(degree.max(initial=0.0)) / 2.0  # makes the largest eigenvalue the largest in size
-    vector = rng.normal(size=size)
-    vector /= np.linalg.norm(vector)
+    vector = rng.random(size) - 0.5
+    vector /= np.sqrt(dot(vector, vector))
     out = np.empty(size)
     for _ in range(sweeps):
         _multiply(first, second, values, vector, out)
         out += shift * vector
-        length = np.linalg.norm(out)
+        length = np.sqrt(dot(out, out))
         if length == 0:
             break
         moved = np.abs(out / length - vector).max()

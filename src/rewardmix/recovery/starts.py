@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._check import Floats
+from rewardmix.portable import exps
 from rewardmix.recovery.likelihood import Mixture
 
 INWARD = 0.02
@@ -49,7 +50,8 @@ def inward(mixture: Mixture, average: Floats) -> Mixture:
 def random_mixture(average: Floats, weights: Floats, free: NDArray[np.bool_], rng: np.random.Generator) -> Mixture:
     """Laws tilted at random from the average, where the data can tell (``free``: (X,))."""
     safe = (1.0 - INWARD) * average + INWARD / average.shape[1]
-    tilt = np.exp(rng.normal(size=(weights.size, *average.shape)))
+    nearly_normal = rng.random((12, weights.size, *average.shape)).sum(axis=0) - 6.0
+    tilt = exps(nearly_normal)
     laws = safe * np.where(free[:, None], tilt, 1.0)
     return Mixture(weights, laws / laws.sum(axis=2, keepdims=True))
 

@@ -18,6 +18,7 @@ from rewardmix.policy import Policy
 from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.paper import paper
 from rewardmix.recovery.result import Method, Question, Recovery, Start
+from rewardmix.streams import Role, seed_for
 
 
 def sweep(
@@ -82,4 +83,5 @@ def _trial(world: Any, episodes: int, seed: int) -> Callable[[Policy], float]:
         return lambda policy: float(world(policy))
     from rewardmix.evaluation import evaluate
 
-    return lambda policy: evaluate(policy, world, episodes=episodes, seed=seed).value
+    own = seed_for(seed, Role.TRIALS)
+    return lambda policy: evaluate(policy, world, episodes=episodes, seed=own).value

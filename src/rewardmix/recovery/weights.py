@@ -12,6 +12,7 @@ same model.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,7 @@ def orientation(bags: Patterns, average: Floats, spread: Floats, groups: NDArray
 
 def weight_of(slope: float) -> float:
     """w of the first context in closed form: (1 - slope / sqrt(4 + slope^2)) / 2."""
-    return float((1.0 - slope / np.sqrt(4.0 + slope**2)) / 2.0)
+    return float((1.0 - slope / math.sqrt(4.0 + slope * slope)) / 2.0)
 
 
 def closed_form(bags: Patterns, average: Floats, spread: Floats) -> tuple[Floats, float, float]:
