@@ -133,7 +133,8 @@ def count_episodes(
     used = 0
     for k in range(begin, lengths.size):
         steps = lengths[k]
-        if used + steps * (steps + 1) // 2 > room:
+        most = min(steps, singles.shape[0])
+        if used + most * (most + 1) // 2 > room:
             return k, used
         for t in range(steps):
             xs[t] = np.int64(states[k, t]) * num_actions + actions[k, t]

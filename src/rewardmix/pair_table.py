@@ -8,10 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix.work import afford
+
 Counts = NDArray[np.int64]
 
 SMALL_TABLE = 1 << 18
 """Up to this many pairs the counting table is dense; above, it grows with the pairs that are seen."""
+
+SMALL_BYTES = 1 << 28
+"""No table begins with more memory than this: with many reward values records are wide."""
 
 LINE = 8
 """Numbers in a cache line."""
@@ -41,8 +46,9 @@ class PairTable:
     @staticmethod
     def keyed(num_keys: int, num_values: int = 1) -> PairTable:
         """An empty table for keys below ``num_keys``."""
-        dense = num_keys <= SMALL_TABLE
-        capacity = 1 << max(4, (num_keys - 1).bit_length()) if dense else SMALL_TABLE
+        most = min(SMALL_TABLE, 1 << max(4, (SMALL_BYTES // (8 * _record_width(num_values))).bit_length() - 1))
+        dense = num_keys <= most
+        capacity = 1 << max(4, (num_keys - 1).bit_length()) if dense else most
         return PairTable(_blank(capacity, num_values), num_values, 0, dense)
 
     @property
@@ -66,6 +72,9 @@ class PairTable:
         """Double the table until ``needed`` new records fit in."""
         from rewardmix import _counting
 
+        if self.room < needed:
+            size = 4 * (self.used + needed) * 8 * self.records.shape[1]
+            afford("pairs", memory=size, change="shorter episodes, fewer states, actions or reward values")
         while self.room < needed:
             old = self.records
             self.records = _blank(2 * len(old), self.num_values)
@@ -92,19 +101,25 @@ def in_table(
     shape: tuple[int, int], episodes: int, longest: int, count: Callable[..., tuple[int, int]]
 ) -> tuple[Counts, Counts, Counts]:
     """The same in a growing table, by a kernel that goes on from an episode; none has more steps than ``longest``."""
+    most = min(longest, shape[0])
     table = PairTable.fresh(*shape)
     singles, mark = np.zeros(shape, np.int64), np.zeros(shape[0], np.int64)
     done = 0
     while done < episodes:
-        table.make_room(longest * (longest + 1) // 2)
+        table.make_room(most * (most + 1) // 2)
         done, used = count(done, *table.hashing, table.room, mark, table.records, singles)
         table.used += int(used)
     return singles, *table.sorted_tables()
 
 
+def _record_width(num_values: int) -> int:
+    """Numbers in a record: whole cache lines."""
+    return -(-(3 + num_values**2) // LINE) * LINE
+
+
 def _blank(capacity: int, num_values: int) -> Counts:
     """Free records, each at the beginning of a cache line."""
-    width = -(-(3 + num_values**2) // LINE) * LINE
+    width = _record_width(num_values)
     memory = np.zeros(capacity * width + LINE, np.int64)
     skip = -(memory.ctypes.data // 8) % LINE
     records = memory[skip : skip + capacity * width].reshape(capacity, width)

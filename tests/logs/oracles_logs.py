@@ -1,6 +1,8 @@
 """Slow and plain versions of what logs computes, and a policy that follows rewards."""
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,3 +68,187 @@ def same(one, two):
     return all(
         np.array_equal(getattr(one, name), getattr(two, name)) for name in ("states", "actions", "outcomes", "lengths")
     )
+
+
+# Reading a log in plain Python, by the words of docs/logs.md: a file is {column: (kind, values)}, with a kind of
+# "numbers", "text", "nothing" (a column of nulls), "fraction" (decimals) or "other" (dates, bytes, lists, ...).
+
+REQUIRED = ("episode", "step", "state", "action", "reward")
+STRANGE = "no whole number that fits"
+
+
+class Refused(Exception):
+    """The log is not to be counted."""
+
+
+def read_plainly(files, names, *, horizon=None, reward_values=None, num_states=None, num_actions=None,
+                 state_names=(), action_names=(), skip_bad=False):  # fmt: skip
+    """What a log holds: "episodes" are ([(state, action, outcome)], last state), "sizes" are S, A and H."""
+    roles = present_roles(files, names)
+    files = [{role: file[names[role]] for role in roles} for file in files]
+    text = {role: is_text(files, role) for role in roles}
+    if (
+        "next_state" in roles
+        and text["next_state"] != text["state"]
+        and None not in (text["next_state"], text["state"])
+    ):
+        raise Refused("next states of another kind")
+    files = [{role: column[1] for role, column in file.items()} for file in files]
+    if not sum(len(file["episode"]) for file in files):
+        raise Refused("no rows")
+    states, size = size_of(
+        files, [r for r in ("state", "next_state") if r in roles], text["state"], num_states, state_names
+    )
+    actions, choices = size_of(files, ["action"], text["action"], num_actions, action_names)
+    values = values_of(files, reward_values)
+    if size < 1 or choices < 1 or size * choices * len(values) > 2**24:
+        raise Refused("too few or too many states, actions and rewards")
+    steps = [whole(v) for file in files for v in file.get("step", ())]
+    base = 1 if min((s for s in steps if isinstance(s, int)), default=0) == 1 else 0
+    good, seen, bad = [], 0, 0
+    for file in files:
+        for begin, end in runs_of([identity(v) for v in file["episode"]]):
+            rows = [{role: values[i] for role, values in file.items()} for i in range(begin, end)]
+            episode = episode_of(rows, base, (states, size), (actions, choices), values, horizon)
+            seen += 1
+            bad += episode is None
+            good += [] if episode is None else [episode]
+    if bad and not skip_bad:
+        raise Refused("bad episodes")
+    if not good:
+        raise Refused("no good episode")
+    longest = horizon or max(len(steps) for steps, _ in good)
+    rows = sum(len(file["episode"]) for file in files)
+    return {"episodes": good, "rows": rows, "seen": seen, "sizes": (size, choices, longest), "values": values}
+
+
+def present_roles(files, names):
+    optional = names.get("next_state") == "next_state"
+    roles = [role for role in names if names[role] is not None]
+    for role in roles:
+        there = [names[role] in file for file in files]
+        if not all(there):
+            if role == "next_state" and optional and not any(there):
+                return [other for other in roles if other != role]
+            raise Refused(f"no {role} in some file")
+    return roles
+
+
+def is_text(files, role):
+    """True, False, or None where nothing but nulls is."""
+    names = {file[role][0] for file in files} - {"nothing"}
+    allowed = {"numbers"}
+    allowed |= {"fraction"} if role == "reward" else set()
+    allowed |= {"text"} if role not in ("step", "reward") else set()
+    if names - allowed or (len(names) > 1 and "text" in names):
+        raise Refused(f"types of {role}")
+    return "text" in names if names else None
+
+
+def whole(value):
+    """A whole number of four bytes; None if missing; STRANGE if it is something else."""
+    if value is None or value != value:
+        return None
+    fits = value == value // 1 and abs(value) < 2**31 - 1 if abs(value) != float("inf") else False
+    return int(value) if fits or value == 2**31 - 1 else STRANGE
+
+
+def identity(value):
+    """Which episode a row belongs to; None if to none."""
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, float):
+        return int(value) if value == value // 1 and abs(value) < 2**53 else None
+    return None if value in (-(2**63), 2**63) else int(value)
+
+
+def runs_of(ids):
+    """(begin, end) of rows with one id after the other; an id that comes back later cannot be counted."""
+    borders = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]] + [len(ids)]
+    known = [ids[i] for i in borders[:-1] if ids[i] is not None]
+    if len(set(known)) < len(known):
+        raise Refused("an episode in two places")
+    return list(pairwise(borders))
+
+
+def size_of(files, roles, text, declared, labels):
+    """(label -> index, or None for numbers; how many)."""
+    if labels and declared and len(labels) != declared:
+        raise Refused("names and numbers differ")
+    found = [value for file in files for role in roles for value in file[role]]
+    if text:
+        labels = labels or sorted({value for value in found if value is not None})
+        if not labels or declared not in (None, len(labels)):
+            raise Refused("labels")
+        return {label: i for i, label in enumerate(labels)}, len(labels)
+    if text is None and any(isinstance(value, str) for value in found):
+        raise Refused("no state at all")
+    numbers = [number for number in map(whole, found) if isinstance(number, int)]
+    return None, declared or len(labels) or max(numbers, default=0) + 1
+
+
+def values_of(files, declared):
+    values = declared
+    if values is None:
+        finite = {float(v) for file in files for v in file["reward"] if v is not None and abs(v) < float("inf")}
+        found = {(round(v, 9) if abs(v) < 2**22 else v) + 0.0 for v in finite}
+        if len(found) > 127:
+            raise Refused("too many rewards")
+        values = [0.0, 1.0] if found <= {0.0, 1.0} else sorted(found if len(found) > 1 else found | {0.0})
+    if any(two - one <= 2e-9 for one, two in pairwise(values)):
+        raise Refused("rewards too close")
+    return list(values)
+
+
+def episode_of(rows, base, states, actions, values, horizon):
+    """([(state, action, outcome)], last state or -1), or None if something is wrong with it."""
+    if identity(rows[0]["episode"]) is None or (horizon and len(rows) > horizon):
+        return None
+    steps = []
+    for t, row in enumerate(rows):
+        state, action = index_of(row["state"], *states), index_of(row["action"], *actions)
+        reward = row["reward"]
+        near = [z for z, v in enumerate(values) if reward is not None and abs(v - float(reward)) <= 1e-9]
+        if state is None or action is None or not near or ("step" in row and whole(row["step"]) != t + base):
+            return None
+        steps.append((state, action, near[0]))
+    if "next_state" not in rows[0]:
+        return steps, -1
+    for t, row in enumerate(rows[:-1]):
+        if index_of(row["next_state"], *states) != steps[t + 1][0]:
+            return None
+    last = rows[-1]["next_state"]
+    if last is None or last != last:
+        return steps, -1
+    after = index_of(last, *states)
+    return None if after is None else (steps, after)
+
+
+def index_of(value, labels, count):
+    if labels is not None:
+        return labels.get(value)
+    number = whole(value)
+    return number if isinstance(number, int) and 0 <= number < count else None
+
+
+def moments_plainly(found):
+    """Starts, moves, first-visit outcomes and pair tables of what ``read_plainly`` found, as dictionaries of counts."""
+    states, actions, horizon = found["sizes"]
+    starts, moves, outcomes, pairs = Counter(), Counter(), Counter(), Counter()
+    for steps, last in found["episodes"]:
+        starts[steps[0][0]] += 1
+        visits = {}
+        for t, (state, action, outcome) in enumerate(steps):
+            x = state * actions + action
+            visits.setdefault(x, []).append(outcome)
+            after = steps[t + 1][0] if t + 1 < len(steps) else last if len(steps) == horizon else states
+            if after >= 0:
+                moves[x, after] += 1
+        for x, paid in visits.items():
+            outcomes[x, paid[0]] += 1
+            if len(paid) > 1:
+                pairs[x, x, paid[0], paid[1]] += 1
+            for y, others in visits.items():
+                if x < y:
+                    pairs[x, y, paid[0], others[0]] += 1
+    return starts, moves, outcomes, pairs

@@ -139,3 +139,12 @@ def test_random_text_as_csv(text):
             assert "expected" in str(error)  # noqa: PT017 - or it is read
         else:
             assert len(log) >= 1
+
+
+def test_random_logs_of_all_kinds_against_a_plain_reading():
+    """The large run is python tests/fuzz/logs.py."""
+    from fuzz import logs as fuzzer
+
+    counts, lines = fuzzer.run(150, seed=1_000_000)
+    assert not lines, fuzzer.summary(counts)
+    assert min(counts[outcome] for outcome in fuzzer.FINE) > 30

@@ -288,6 +288,13 @@ def test_episode_numbers_that_wrap_around_and_come_again_are_noticed(given):
         logs.read(given(pa.table(rows)))
 
 
+def test_rows_without_an_episode_in_two_places_can_be_skipped(given):
+    source = given(table(episode=pa.array([None, 7, None, 8, 8, 9], pa.int64()), step=[0, 0, 0, 0, 1, 0]))
+    with pytest.raises(InputError, match="rows without an episode: 2"):
+        logs.read(source)
+    assert logs.read(source, skip_bad=True).episodes().states.tolist() == [[1, -1, -1], [2, 0, -1], [1, -1, -1]]
+
+
 # frames
 
 
@@ -495,6 +502,25 @@ def test_many_reward_values(given, count):
     log = logs.read(given(table(reward=rewards)), reward_values=range(count))
     assert log.episodes().outcomes.tolist() == [[0, count - 1, 1], [2, 3, -1], [4, -1, -1]]
     assert log.moments.outcomes.sum() == 6
+
+
+def test_many_reward_values_of_many_state_actions(given):
+    log = logs.read(given(table()), num_states=1000, reward_values=range(300))
+    assert log.moments.pair_tables.shape == (4, 300, 300)
+    assert log.moments.pair_tables.sum() == 4
+
+
+def test_a_long_episode_of_few_state_actions(given):
+    """Its pairs are those of the state-actions, however often it comes back to them."""
+    steps = 40_000
+    rows = {
+        "episode": [0] * steps,
+        "step": range(steps),
+        "state": [0, 1] * (steps // 2),
+        "action": [0, 999] * (steps // 2),
+    }
+    log = logs.read(given(pa.table({**rows, "reward": [0, 1] * (steps // 2)})), num_actions=1200)
+    assert log.moments.pair_samples.tolist() == [1, 1, 1]
 
 
 # writing

@@ -65,7 +65,8 @@ def count_hashed(
     used = 0
     for k in range(begin, offsets.size - 1):
         steps = offsets[k + 1] - offsets[k]
-        if used + steps * (steps + 1) // 2 > room:
+        most = min(steps, singles.shape[0])
+        if used + most * (most + 1) // 2 > room:
             return k, used
         for t in range(steps):
             symbol = symbols[offsets[k] + t]

@@ -15,7 +15,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, check, episode_ids
 from rewardmix.logs.checking_kernels import KINDS
-from rewardmix.logs.columns import Coding, Names
+from rewardmix.logs.columns import NO_EPISODE, Coding, Names
 from rewardmix.logs.compact import Compact
 from rewardmix.logs.crew import Crew, Report, as_crew
 from rewardmix.logs.log import Log, Notes
@@ -300,9 +300,8 @@ def _all_problems(
     for path in dict.fromkeys(piece.path for piece in pieces):
         of_file = [i for i, piece in enumerate(pieces) if piece.path == path and checked[i].episodes]
         if not _in_order([checked[i] for i in of_file]):
-            ids, times = np.unique(
-                np.concatenate(list(crew.ask(episode_ids, [pieces[i] for i in of_file], coding))), return_counts=True
-            )
+            every = np.concatenate(list(crew.ask(episode_ids, [pieces[i] for i in of_file], coding)))
+            ids, times = np.unique(every[every != NO_EPISODE], return_counts=True)
             if (times > 1).any() and KINDS not in merged:
                 label = "one of them" if coding.names.episode in coding.texts else f"episode {ids[times > 1][0]}"
                 first = f"{label} in {path}"
