@@ -228,3 +228,20 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'rewardmix\[logs\]'"):
         logs.read(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(("named", "what"), [("num_states", "unknown states"), ("num_actions", "unknown actions")])
+def test_the_number_after_the_last_is_unknown(named, what):
+    """Four states are 0 to 3: with three of them, 3 is the first that is not one."""
+    sizes = {"num_states": 4, "num_actions": 3}
+    rows = pa.table(oracles.rows_of(EPISODES[:30]))
+    assert len(logs.read(rows, **sizes)) == 30
+    with pytest.raises(InputError, match=what):
+        logs.read(rows, **{**sizes, named: sizes[named] - 1})
+
+
+def test_one_step_beyond_the_horizon_is_too_many():
+    rows = pa.table(oracles.rows_of(EPISODES[:30]))  # six steps each
+    assert logs.read(rows, num_states=4, num_actions=3, horizon=6).episodes().lengths.tolist() == [6] * 30
+    with pytest.raises(InputError, match="episodes longer than the horizon: 30"):
+        logs.read(rows, num_states=4, num_actions=3, horizon=5)
