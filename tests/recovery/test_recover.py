@@ -5,10 +5,22 @@ import pytest
 
 from recovery.oracles_recovery import drawn, random_mixture
 from recovery.sets import moments_of_pairs
-from rewardmix import InputError, RewardMixingMDP, problems, simulate, uniform
+from rewardmix import InputError, RewardMixingMDP, plan, problems, simulate, uniform
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
-from rewardmix.recovery import aligned, best, confidence_set, exact, normal, paper, recover, spectral, start_only, sweep
+from rewardmix.recovery import (
+    aligned,
+    best,
+    bootstrap,
+    confidence_set,
+    exact,
+    normal,
+    paper,
+    recover,
+    spectral,
+    start_only,
+    sweep,
+)
 from rewardmix.recovery.likelihood import Mixture, climb, statistics
 from rewardmix.recovery.patterns import merged, patterns
 
@@ -267,3 +279,43 @@ def test_kappa_says_what_is_known_of_the_weights_it_was_computed_at():
     for expected, (data, weights) in asked.items():
         assert recover(data, weights=weights).info.certificate.kappa_weights == expected
     assert recover(episodes, method=sweep(model, step=0.25)).info.certificate.kappa_weights == "estimated"
+
+
+@pytest.mark.parametrize("contexts", [2, 3])
+def test_the_prior_pulls_to_what_episodes_paid_that_did_not_follow_rewards(contexts):
+    rng = np.random.default_rng(0)
+    model = RewardMixingMDP(rng.dirichlet(np.ones(3), (3, 2)), np.full(3, 1 / 3), [0.5, 0.5], rng.random((2, 3, 2)), 5)
+    blind = simulate(uniform(model), model, 400, seed=1)
+    blind = blind[(blind.states[:, :-1] * 2 + blind.actions != 5).all(axis=1)]  # state-action 5 is left to the others
+    following = simulate(plan(model).policy, model, 2000, seed=2)
+    following = following[following.returns >= 4]  # what followed rewards and found them, at its worst
+    both, alone = patterns(blind + following).average, patterns(blind).average
+    assert np.abs(both - alone)[:5].max() > 0.2
+    found = recover(blind, following=following, num_contexts=contexts, weights="uniform", prior=1e7)
+    laws = found.model.laws.reshape(contexts, 6, 2)
+    np.testing.assert_allclose(laws[:, :5], np.broadcast_to(alone[:5], (contexts, 5, 2)), atol=1e-3)
+    np.testing.assert_allclose(laws[:, 5], np.broadcast_to(both[5], (contexts, 2)), atol=1e-3)
+    errors = np.sqrt(alone[:5, 0] * alone[:5, 1] / 1e7)  # the prior is all that is known, and agrees with the laws
+    np.testing.assert_allclose(found.info.errors.reshape(contexts, 6)[:, :5], np.tile(errors, (contexts, 1)), rtol=0.02)
+
+
+def test_a_state_action_that_was_never_visited_has_the_mean_law_of_the_others_everywhere():
+    model = problems.make("random", states=4, actions=2, horizon=5, seed=0)
+    episodes = simulate(uniform(model), model, 300, seed=0)
+    path = episodes.states[:, :-1] * 2 + episodes.actions
+    episodes = episodes[((path != 3) & ((path != 6) | (np.arange(5) == 4))).all(axis=1)]  # not 3, and 6 rarely
+    bags, moments = patterns(episodes), Moments.of(episodes)
+    assert moments.samples[3] == 0
+    np.testing.assert_allclose(bags.average[3], bags.average[np.arange(8) != 3].mean(axis=0))
+    laws = confidence_set(moments).average_laws
+    np.testing.assert_allclose(laws[3], laws[np.arange(8) != 3].mean(axis=0))
+    found = recover(episodes).model.laws.reshape(2, 8, 2)[:, 3]
+    np.testing.assert_allclose(found, np.tile(bags.average[3], (2, 1)), atol=1e-3)
+
+
+def test_resamples_are_pulled_to_the_average_of_the_model_not_of_their_episodes():
+    model = problems.make("random", states=3, actions=2, horizon=5, weights=(0.3, 0.7), seed=0)
+    found = recover(simulate(uniform(model), model, 500, seed=0))
+    lucky = simulate(uniform(model), model, 3000, seed=1)
+    (other,) = bootstrap(lucky[lucky.returns >= 4], found, resamples=1, prior=1e7)
+    np.testing.assert_allclose(other.average, found.model.average, atol=1e-3)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, as_count, as_number, refuse
+from rewardmix._check import as_count, as_number, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
 from rewardmix.logs.cluster import Cluster
@@ -42,7 +42,7 @@ from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.finish import finished
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
-from rewardmix.recovery.patterns import merged
+from rewardmix.recovery.patterns import merged, shares
 from rewardmix.recovery.result import Question
 
 SAMPLE = 200_000
@@ -198,19 +198,12 @@ def _recovered(
         return summed
 
     mixture = mixture_of_model(start.model, data.world)
-    average = _average(expect(mixture))
+    average = shares(expect(mixture).outcomes.sum(axis=0))
     done = climb(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
     scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
     whole = replace(evidence, bags=scaled)
     recovery = finished("best", whole, question, [done], bags=scaled, source=start.info.weights)
     return recovery, steps
-
-
-def _average(seen: Statistics) -> Floats:
-    """(X, Z): law of the reward at x over all visits; where x was never visited, the law over everything."""
-    counts = seen.outcomes.sum(axis=0)
-    visits = counts.sum(axis=1, keepdims=True)
-    return np.asarray(np.where(visits > 0, counts / np.maximum(visits, 1e-300), counts.sum(axis=0) / counts.sum()))
 
 
 def _named(model: RewardMixingMDP, world: World) -> RewardMixingMDP:

@@ -73,7 +73,7 @@ def best(evidence: Evidence, question: Question) -> Recovery:
         fits = climb_all(
             lambda mixture: likelihood.statistics(bags, mixture),
             all_starts(start, question, rng),
-            average=bags.average,
+            average=evidence.centre(bags),
             prior=question.prior,
             weights=known,
         )

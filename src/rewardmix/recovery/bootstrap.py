@@ -45,11 +45,13 @@ def resampled(
     rng = generator(seed, Role.RESAMPLES)
     early = (episodes.lengths < episodes.horizon).any()
     ended = early and found.model.num_states > episodes.num_states  # then each resample needs an early end as well
+    start = mixture_of_model(found.model, episodes)
+    average = (start.weights[:, None, None] * start.laws).sum(axis=0)  # some episodes may have followed rewards
     for _ in range(count):
         drawn = _drawn(episodes, rng)
         while ended and (drawn.lengths == drawn.horizon).all():
             drawn = _drawn(episodes, rng)
-        yield refitted(drawn, found.model, weights=found.fixed_weights, prior=prior)
+        yield refitted(drawn, found.model, weights=found.fixed_weights, prior=prior, average=average)
 
 
 def _drawn(episodes: Episodes, rng: np.random.Generator) -> Episodes:
@@ -57,16 +59,30 @@ def _drawn(episodes: Episodes, rng: np.random.Generator) -> Episodes:
 
 
 def refitted(
-    episodes: Episodes, model: RewardMixingMDP, *, weights: Floats | None = None, prior: float = 1.0
+    episodes: Episodes,
+    model: RewardMixingMDP,
+    *,
+    weights: Floats | None = None,
+    prior: float = 1.0,
+    average: Floats | None = None,
 ) -> RewardMixingMDP:
-    """The model of other episodes of the same world, by EM from ``model``; ``weights`` if they are known."""
+    """The model of other episodes of the same world, by EM from ``model``.
+
+    Args:
+        episodes: the other episodes.
+        model: where EM begins.
+        weights: if they are known.
+        prior: pseudo-count, as for ``recover``.
+        average: (X, Z) law that the prior pulls to, if it is not to be that of these episodes.
+    """
     evidence, start = evidence_of(episodes), mixture_of_model(model, episodes)
     bags = evidence.bags
     assert bags is not None
+    average = bags.average if average is None else average
     fit = climb(
         partial(likelihood.statistics, bags),
-        Mixture(start.weights, 0.99 * start.laws + 0.01 * bags.average),  # off the boundary, where EM would stay
-        average=bags.average,
+        Mixture(start.weights, 0.99 * start.laws + 0.01 * average),  # off the boundary, where EM would stay
+        average=average,
         prior=prior,
         weights=weights,
         tolerance=1e-8,

@@ -137,11 +137,12 @@ def climb_many(
     sample = bags if bags.counts.size <= SCREENED else _share(bags, SCREENED)
     if not evidence.confidence.first.size:
         return [_one_law(bags, question)]
+    centre = evidence.centre(bags)
     short = [
         climb(
             lambda mixture: likelihood.statistics(sample, mixture),
             mixture,
-            average=bags.average,
+            average=centre,
             prior=question.prior,
             weights=question.weights,
             max_iterations=SCREENING,
@@ -155,7 +156,7 @@ def climb_many(
         climb(
             lambda mixture: likelihood.statistics(bags, mixture),
             short[k].mixture,
-            average=bags.average,
+            average=centre,
             prior=question.prior,
             weights=question.weights,
             tolerance=tolerance,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rewardmix._check import as_instance, refuse
+import numpy as np
+
+from rewardmix._check import Floats, as_instance, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.confidence import ConfidenceSet, confidence_set, hoeffding
@@ -30,6 +32,18 @@ class Evidence:
     moments: Moments | None = None
     bags: Patterns | None = None
     blind: Patterns | None = None
+
+    def centre(self, bags: Patterns) -> Floats:
+        """(X, Z) law that a prior on the laws behind ``bags`` pulls to.
+
+        The average over the blind episodes: one that includes episodes that follow rewards is pulled by what these
+        looked for. Only where no blind episode went is there nothing better. For a log no episode is known to be blind,
+        and the average over all of it has to do; a pseudo-count is all that hangs on it.
+        """
+        if self.blind is None or self.blind is bags or self.bags is not bags:
+            return bags.average
+        seen = self.blind.occurrences.sum(axis=1, keepdims=True) > 0
+        return np.where(seen, self.blind.average, bags.average)
 
 
 def afford_data(data: Any, following: Any, contexts: int) -> None:

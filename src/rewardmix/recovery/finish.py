@@ -112,7 +112,8 @@ def _errors(
         return np.full(mixture.laws.shape, np.inf), np.zeros(mixture.num_contexts)
     seen = likelihood.statistics(bags, mixture)
     free = source == "estimated"
-    errors, weight_errors = standard_errors(bags, mixture, seen, bags.average, question.prior, free_weights=free)
+    centre = evidence.centre(bags)
+    errors, weight_errors = standard_errors(bags, mixture, seen, centre, question.prior, free_weights=free)
     if evidence.bags is None:  # each visit is in many pairs: the tables know less than their counts say
         samples = (
             np.maximum(evidence.moments.samples, 1) if evidence.moments is not None else np.ones(mixture.laws.shape[1])

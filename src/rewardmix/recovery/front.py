@@ -47,7 +47,8 @@ def recover(
         data: whole episodes say most (weights, orientation and more than two contexts need them); moments and
             confidence sets are enough for the rest.
         following: further episodes, whose actions did follow their rewards. They count in the likelihood and for the
-            moves, and are kept out of every average.
+            moves, and are kept out of the confidence set, of triples, and of the averages that the prior pulls to
+            wherever an episode of ``data`` went.
         num_contexts: M; ``choose_contexts`` finds it.
         weights: (M,) if known; "uniform" for equal ones; None to estimate them.
         prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood.

@@ -61,11 +61,8 @@ class Patterns:
 
     @cached_property
     def average(self) -> Floats:
-        """(X, Z): law of the reward at x over all visits; where x was never visited, the law over everything."""
-        seen = self.occurrences
-        visits = seen.sum(axis=1, keepdims=True)
-        overall = seen.sum(axis=0) / seen.sum() if seen.sum() > 0 else np.full(self.num_values, 1.0 / self.num_values)
-        return np.where(visits > 0, seen / np.maximum(visits, 1e-300), overall)
+        """(X, Z): law of the reward at x over all visits; where x was never visited, the mean law of the others."""
+        return shares(self.occurrences)
 
     def reweighted(self, counts: Floats) -> Patterns:
         """The same bags with other counts: a bootstrap resample, a held-out share."""
@@ -78,6 +75,14 @@ class Patterns:
             self.num_points,
             self.num_values,
         )
+
+
+def shares(occurrences: Floats) -> Floats:
+    """(X, Z): law of the reward at x from how often x paid z; where x was never visited, the mean law of the others."""
+    visits, size = occurrences.sum(axis=1, keepdims=True), occurrences.shape[1]
+    laws, known = occurrences / np.maximum(visits, 1e-300), visits[:, 0] > 0
+    overall = laws[known].mean(axis=0) if known.any() else np.full(size, 1.0 / size)
+    return np.where(visits > 0, laws, overall)
 
 
 def patterns(episodes: Episodes) -> Patterns:
