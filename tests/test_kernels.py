@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import rewardmix
+from rewardmix._kernels import fingerprint, kernel
 
 CODE = """
 import rewardmix
@@ -37,3 +38,51 @@ def test_a_read_only_install_without_a_home_falls_back(tmp_path):
     assert Path(where).is_relative_to(tmp_path)
     assert abs(float(drawn) - 0.9631585098364129) < 1e-15
     assert not list(tmp_path.rglob("*.nbi"))
+
+
+EDITED = """
+from rewardmix import problems, simulate, uniform
+model = problems.make("shop")
+log = simulate(uniform(model), model, 200)
+print(log.states.sum(), log.outcomes.sum())
+"""
+
+
+def test_machine_code_follows_edits_of_other_files(tmp_path):
+    """The stream's kernel is in another file than those that draw; so is a constant."""
+    package = tmp_path / "rewardmix"
+    shutil.copytree(Path(rewardmix.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def played():
+        done = subprocess.run(
+            [sys.executable, "-c", EDITED], capture_output=True, text=True, check=False, env=env, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    before = played()
+    files = {path.name for path in (tmp_path / "cache").rglob("*.nb?")}
+    draws = package / "draws.py"
+    original = draws.read_text(encoding="utf-8")
+    assert "<< np.uint64(23)" in original
+    draws.write_text(original.replace("<< np.uint64(23)", "<< np.uint64(24)"), encoding="utf-8")
+    changed = played()
+    assert changed != before
+    draws.write_text(original.replace("1.0 / (1 << 53)", "0.5 / (1 << 53)"), encoding="utf-8")
+    assert played() not in (before, changed)
+    draws.write_text(original, encoding="utf-8")
+    assert played() == before
+    assert {path.name for path in (tmp_path / "cache").rglob("*.nb?")} == files  # written over, not beside
+
+
+def test_the_mark_of_a_kernel_is_that_of_all_it_is_made_of():
+    space = {"kernel": kernel, "SIZE": 3}
+    exec("@kernel\ndef inner(x):\n    return x + SIZE\n@kernel\ndef outer(x):\n    return inner(x) * 2", space)
+    mark = fingerprint(space["outer"].py_func)
+    assert fingerprint(space["outer"].py_func) == mark
+    space["SIZE"] = 4
+    assert fingerprint(space["outer"].py_func) != mark
+    space["SIZE"] = 3
+    exec("@kernel\ndef inner(x):\n    return x - SIZE", space)
+    assert fingerprint(space["outer"].py_func) != mark
