@@ -13,8 +13,8 @@ ORDER = [
     "_version", "_errors", "work", "_check", "widths", "rows", "arrival", "_kernels", "portable", "algebra",
     "_counting", "draws", "streams", "theory", "model", "belief", "policy", "episodes_kernels", "episodes",
     "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation", "planning",
-    "pair_table", "moments", "exploration", "recovery", "bootstrap", "refinement", "gathering", "certificate",
-    "learning", "online", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
+    "pair_table", "moments", "exploration", "recovery", "bootstrap", "refinement", "gathering", "facts",
+    "certificate", "stopping", "learning", "online", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
 

@@ -1,20 +1,31 @@
-"""What a run of ``learn`` may say about its result, and in which words.
+"""What a run of ``learn`` may say about its result.
 
-The words are chosen once, here: proved is only what a theorem covers under the setting that was used, measured is what
-was computed or played, and everything else is an estimate and is called one.
+Every statement is a ``Fact`` with a kind. Proved is only what follows from premises that are checked here, on the
+objects themselves; the paper's theorem is not among it, since its constant is not known: of it the certificate says
+whether its premises hold, and which do not.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from rewardmix import theory
+from rewardmix._check import Floats
 from rewardmix.bootstrap import BootstrapRegret
-from rewardmix.evaluation import Evaluation
+from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
+from rewardmix.exploration.confidence import Confidence, Practical, Theory
 from rewardmix.exploration.coverage import Coverage
+from rewardmix.facts import Fact, Premise, proved
 from rewardmix.planning import Plan
-from rewardmix.recovery import Recovery
+from rewardmix.planning.rounding import rounding_bound
+from rewardmix.recovery import Recovery, hoeffding, paper
+from rewardmix.recovery.covariances import Radius
+from rewardmix.recovery.result import Method
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +52,11 @@ class Truth:
         return max(self.best_upper - self.value, 0.0)
 
     @property
+    def least_regret(self) -> float:
+        """What it loses against the best policy that was found: the rest of ``regret`` is what planning left open."""
+        return max(self.best_lower - self.value, 0.0)
+
+    @property
     def share(self) -> float:
         """Share of the gain of adapting that the policy captures; NaN where adapting gains nothing."""
         gain = self.best_lower - self.markov
@@ -53,9 +69,8 @@ class Certificate:
 
     Attributes:
         setting: name of the confidence setting.
-        stopped: what ended the run: "budget", "rule", "threshold" or "interrupted".
-        proved: sentences that hold with probability 1 - failure.
-        not_proved: sentences on what is an estimate.
+        stopped: what ended the run: "budget", "rule", "threshold", "limit" (the rule was not met) or "interrupted".
+        facts: every statement, with its kind, numbers and premises.
         uncertainty: V_0.
         target: V_0 at which exploration was to stop (None with a budget).
         coverage: pairs seen, never seen, impossible.
@@ -72,8 +87,7 @@ class Certificate:
 
     setting: str
     stopped: str
-    proved: tuple[str, ...]
-    not_proved: tuple[str, ...]
+    facts: tuple[Fact, ...]
     uncertainty: float
     target: float | None
     coverage: Coverage
@@ -85,79 +99,224 @@ class Certificate:
     validation: Evaluation | None
     truth: Truth | None
 
+    @property
+    def proved(self) -> tuple[str, ...]:
+        """Sentences that follow from premises which were checked."""
+        return self.sentences("proved")
 
-def certify(
-    exploration: Exploration,
-    recovery: Recovery,
-    plan: Plan,
-    *,
-    stopped: str,
-    target: float | None,
-    failure: float,
-    bootstrap: BootstrapRegret | None,
-    validation: Evaluation | None,
-    truth: Truth | None,
-) -> Certificate:
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Sentences on what was computed in the true model or played in the world."""
+        return self.sentences("measured")
+
+    @property
+    def not_proved(self) -> tuple[str, ...]:
+        """Sentences on what is estimated, assumed or not known."""
+        return self.sentences("estimated", "assumed", "open")
+
+    def sentences(self, *kinds: str) -> tuple[str, ...]:
+        """The facts of these kinds, in words."""
+        return tuple(fact.sentence for fact in self.facts if fact.kind in kinds)
+
+    def validated(self, value: Evaluation) -> Certificate:
+        """The same, after the policy was tried on fresh episodes."""
+        kept = tuple(fact for fact in self.facts if fact.what not in ("not tried", "validation"))
+        return dataclasses.replace(self, validation=value, facts=(*kept, _tried(value)))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What ``learn`` was asked to do, as far as statements rest on it.
+
+    Attributes:
+        confidence: setting of exploration.
+        method: of recovery.
+        radius: of the confidence set.
+        weights: (M,) if they were known.
+        accuracy: epsilon.
+        failure: eta.
+        separation: delta, as told.
+        gap: of the plans.
+    """
+
+    confidence: Confidence
+    method: Method
+    radius: Radius
+    weights: Floats | None
+    accuracy: float
+    failure: float
+    separation: float
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What the stages of ``learn`` found.
+
+    Attributes:
+        exploration: episodes whose actions did not follow rewards.
+        refined: episodes of refinement, whose actions did.
+        recovery: the model.
+        plan: for it.
+        bootstrap: estimated regret, or None.
+        truth: standing in the true model, or None.
+        stopped: what ended the run.
+        target: V_0 at which exploration was to stop, or None.
+    """
+
+    exploration: Exploration
+    refined: int
+    recovery: Recovery
+    plan: Plan
+    bootstrap: BootstrapRegret | None
+    truth: Truth | None
+    stopped: str
+    target: float | None
+
+
+def certify(asked: Asked, found: Found) -> Certificate:
     """Put together what the stages found."""
-    found = recovery.info.certificate
-    decided = not math.isnan(found.signs_agree)
+    checked = found.recovery.info.certificate
+    decided = not math.isnan(checked.signs_agree)
     agreement: dict[str, bool | None] = {
-        "program": None if found.program == "not asked" else found.program == "feasible",
-        "parities": not found.conflicts and found.signs_agree >= 1.0 if decided else None,
-        "likelihood": found.contained,
+        "program": None if checked.program == "not asked" else checked.program == "feasible",
+        "parities": not checked.conflicts and checked.signs_agree >= 1.0 if decided else None,
+        "likelihood": checked.contained,
     }
     return Certificate(
-        exploration.info.confidence,
-        stopped,
-        tuple(_proved(exploration, plan, target, failure)),
-        tuple(_not_proved(exploration, recovery, bootstrap, validation, stopped)),
-        exploration.uncertainty,
-        target,
-        exploration.info.coverage,
-        found.kappa,
-        found.kappa_weights,
+        found.exploration.info.confidence,
+        found.stopped,
+        facts_of(asked, found),
+        found.exploration.uncertainty,
+        found.target,
+        found.exploration.info.coverage,
+        checked.kappa,
+        checked.kappa_weights,
         agreement,
-        (plan.lower, plan.upper),
-        bootstrap,
-        validation,
-        truth,
+        (found.plan.lower, found.plan.upper),
+        found.bootstrap,
+        None,
+        found.truth,
     )
 
 
-def _proved(exploration: Exploration, plan: Plan, target: float | None, failure: float) -> list[str]:
-    gap = plan.upper - plan.lower
-    sentences = [f"In the recovered model no policy earns more than {gap:.2g} above this one."]
-    if exploration.info.confidence == "theory":
-        sentences.append(
-            f"With probability {1 - failure:g} every average, pair, move and start of the true world lies within the "
-            f"radius that belongs to its count."
+def facts_of(asked: Asked, found: Found) -> tuple[Fact, ...]:
+    """All that may be said, each statement only if its premises hold."""
+    sure = {"probability": 1.0 - asked.failure}
+    return (
+        *proved("bracket", bracket_premises(found), gap=found.plan.gap),
+        *proved("intervals", interval_premises(asked, found), **sure),
+        *proved("contained", (*interval_premises(asked, found), _contained(found)), **sure),
+        *_standing(asked, found),
+        Fact("planned value", "estimated"),
+        *_left_open(asked, found),
+        *_regret(asked, found),
+        *_of_the_setting(asked, found),
+        Fact("not tried", "open"),
+        *_of_the_run(found),
+    )
+
+
+def bracket_premises(found: Found) -> tuple[Premise, ...]:
+    """Of: nothing earns much more in the recovered model."""
+    plan, model = found.plan, found.recovery.model
+    slack = 4 * rounding_bound(plan.model, plan.model.num_states)
+    return (
+        Premise("planned in the recovered model", plan.model is model),
+        Premise("the policy earns the lower end", controller_value(plan.policy, plan.model) >= plan.lower - slack),
+    )
+
+
+def interval_premises(asked: Asked, found: Found) -> tuple[Premise, ...]:
+    """Of: the true world is in the confidence set."""
+    return (
+        Premise("theory setting", isinstance(asked.confidence, Theory)),
+        Premise("radii with explicit constants", asked.radius is hoeffding),
+        Premise("no episode followed rewards", found.refined == 0),
+        Premise("a failure probability below 1", 0.0 < asked.failure < 1.0),
+    )
+
+
+def theorem_premises(asked: Asked, found: Found) -> tuple[Premise, ...]:
+    """Of theorem:upper_bound, but for its constant."""
+    model, exploration = found.recovery.model, found.exploration
+    equal = asked.weights is not None and bool(np.all(asked.weights == 0.5))
+    threshold = theory.threshold(asked.accuracy, asked.separation, model.horizon)
+    reached = found.target is not None and exploration.uncertainty <= found.target <= threshold
+    return (
+        Premise("two contexts", model.num_contexts == 2),
+        Premise("weights known to be equal", equal),
+        Premise("two reward values", model.num_values == 2),
+        *interval_premises(asked, found),
+        Premise("recovery by Algorithm 3 (method=paper)", asked.method is paper),
+        _contained(found),
+        Premise("V_0 at most the threshold", reached),
+    )
+
+
+def _contained(found: Found) -> Premise:
+    return Premise("recovered model inside the confidence set", found.recovery.info.certificate.contained)
+
+
+def _standing(asked: Asked, found: Found) -> list[Fact]:
+    truth = found.truth
+    if truth is None:
+        return []
+    numbers = {"value": truth.value, "regret": truth.regret, "least": truth.least_regret, "asked": asked.gap}
+    share = {} if math.isnan(truth.share) else {"share": truth.share}
+    return [Fact("truth", "measured", (), {**numbers, **share})]
+
+
+def _left_open(asked: Asked, found: Found) -> list[Fact]:
+    """Brackets that planning could not close."""
+    plan, bootstrap = found.plan, found.bootstrap
+    out = []
+    if plan.gap > asked.gap:
+        out.append(
+            Fact("plan left open", "open", (), {"gap": plan.gap, "asked": asked.gap}, {"reason": plan.info.reason})
         )
-        if target is not None and exploration.uncertainty <= target:
-            sentences.append("V_0 is at most the threshold of the paper's theorem, which bounds the policy's regret.")
-    return sentences
+    if bootstrap is not None and bootstrap.gap > asked.gap:
+        out.append(Fact("bootstrap left open", "open", (), {"gap": bootstrap.gap}))
+    return out
 
 
-def _not_proved(
-    exploration: Exploration,
-    recovery: Recovery,
-    bootstrap: BootstrapRegret | None,
-    validation: Evaluation | None,
-    stopped: str,
-) -> list[str]:
-    sentences = ["The planned value is optimistic: model and policy were fitted to the same episodes."]
-    if exploration.info.confidence != "theory":
-        setting, guarantee = exploration.info.confidence, exploration.info.guarantee
-        sentences.append(f"The {setting} setting proves nothing about the true world: {guarantee}.")
-    if bootstrap is None:
-        sentences.append("The regret was not estimated: the episodes themselves were not kept.")
-    else:
-        sentences.append("The bootstrap regret is an estimate, and blind for states that no episode entered.")
-    if validation is None:
-        sentences.append("The policy was not tried in the world on fresh episodes.")
-    if stopped == "interrupted":
-        sentences.append("The run was interrupted: this is what the episodes gathered so far say.")
-    found = recovery.info.certificate
-    if found.kappa > 1.0:
-        off = "" if found.kappa_weights == "known" else f" (with weights {found.kappa_weights}, which may be off)"
-        sentences.append(f"The radii had to grow by {found.kappa:.3g} for one model to explain all pairs{off}.")
-    return sentences
+def _regret(asked: Asked, found: Found) -> list[Fact]:
+    bootstrap = found.bootstrap
+    if bootstrap is not None:
+        numbers = {"mean": bootstrap.mean, "upper": bootstrap.upper, "gap": bootstrap.gap}
+        return [Fact("bootstrap", "estimated", (), numbers)]
+    kept = found.exploration.gathered is not None
+    reason = "no resamples were asked for" if kept else "the episodes themselves were not kept"
+    return [Fact("no bootstrap", "open", (), {}, {"reason": reason})]
+
+
+def _of_the_setting(asked: Asked, found: Found) -> list[Fact]:
+    """What the setting leaves unproved, and how the run stands to the theorem that it was made for."""
+    out = []
+    info = found.exploration.info
+    if not isinstance(asked.confidence, Theory):
+        out.append(Fact("setting", "open", (), {}, {"setting": info.confidence, "guarantee": info.guarantee}))
+    if not isinstance(asked.confidence, Practical):
+        premises = theorem_premises(asked, found)
+        out.append(Fact("theorem", "assumed", premises, {"accuracy": asked.accuracy}))
+        if asked.separation > 0.0:
+            out.append(Fact("separation", "assumed", (), {"separation": asked.separation}))
+    return out
+
+
+def _of_the_run(found: Found) -> list[Fact]:
+    out = []
+    if found.stopped == "interrupted":
+        out.append(Fact("interrupted", "open"))
+    if found.stopped == "limit":
+        played = found.exploration.episodes + found.refined
+        out.append(Fact("rule not met", "open", (), {"limit": played}))
+    checked = found.recovery.info.certificate
+    if checked.kappa > 1.0:
+        out.append(Fact("kappa", "estimated", (), {"kappa": checked.kappa}, {"weights": checked.kappa_weights}))
+    return out
+
+
+def _tried(value: Evaluation) -> Fact:
+    numbers = {"episodes": value.episodes, "value": value.value, "lower": value.lower, "upper": value.upper}
+    return Fact("validation", "measured", (), numbers)

@@ -8,15 +8,17 @@
 
 With a budget the budget is spent: at least half of it on exploration, the rest on refinement if that is ready. Without
 one, this goes on in rounds, each twice as long as all before, until the pairs are covered (V_0 <= 1/2) *and* the
-bootstrap puts the regret at ``accuracy`` or less; under the theory setting, exploration goes on until V_0 is at the
-threshold of the paper's theorem. Neither rule alone will do: V_0 follows the number of episodes and not what they
-showed, and the bootstrap cannot see rooms that were never entered.
+bootstrap puts the regret at ``accuracy`` or less. Neither rule alone will do: V_0 follows the number of episodes and
+not what they showed, and the bootstrap cannot see rooms that were never entered.
+
+The paper's own settings, ``theory`` and ``paper(c)``, run Algorithm 1 as printed: without a budget exploration goes
+on until V_0 is at the threshold of the theorem, eps_pe, and nothing is refined. That takes so many episodes that a
+model is then played by the batched engine, with the paper's own counts, and an environment is refused with a forecast.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +26,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from rewardmix import environments, problems, stored, theory
+from rewardmix import environments, problems, theory
 from rewardmix._check import (
+    Floats,
     as_count,
     as_number,
     as_path,
@@ -36,29 +39,25 @@ from rewardmix._check import (
     shown,
 )
 from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
-from rewardmix.certificate import Certificate, Truth, certify
+from rewardmix.certificate import Asked, Certificate, Found, Truth, certify
 from rewardmix.episodes import Episodes
-from rewardmix.evaluation import Evaluation, controller_value, evaluate
-from rewardmix.exploration import Exploration, practical
-from rewardmix.exploration.confidence import Confidence
+from rewardmix.evaluation import controller_value, interval
+from rewardmix.exploration import Exploration, batched, practical, selected
+from rewardmix.exploration.confidence import Confidence, as_confidence
 from rewardmix.gathering import COVERED, TRIED, Gathered, Gatherer, Stage, interrupted
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery import Recovery, best, recover
+from rewardmix.recovery import Recovery, best, hoeffding, recover
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.result import Method
+from rewardmix.simulation import simulate
+from rewardmix.stopping import FIRST_ROUND, MOST_EPISODES, goal_of, pass_round, rounds_passed, to_threshold
 from rewardmix.streams import Role, seed_for
 from rewardmix.work import PLAYED_STEP, afford, afford_episodes, afford_recovery
 
 KEPT_STEPS = 1 << 27
 """More steps than this are not kept as episodes by exploration, and no likelihood is climbed over them."""
-
-FIRST_ROUND = 1000
-"""Episodes of the first round, without a budget."""
-
-MOST_EPISODES = 20_000_000
-"""Without a budget no run goes on beyond this; the certificate then says that the rule was not met."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +119,13 @@ def learn(
         num_contexts: M.
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
         seed: the same seed gives the same result.
-        confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``.
-        method: of recovery, ``best`` or ``paper``.
-        refine: largest share of the episodes that refinement gets, once every action was tried; 0 is Algorithm 1 as
-            printed. Only the practical setting refines, with ``best``, up to a million episodes, and not in vector
-            environments.
-        separation: delta, if known; only the threshold of the theory setting uses it.
+        confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``. The last two are Algorithm 1 as
+            printed: without a budget they explore until V_0 is at the threshold of the theorem.
+        method: of recovery, ``best`` or ``paper`` (Algorithm 3 as printed).
+        refine: largest share of the episodes that refinement gets, once every action was tried; 0 is exploration and
+            nothing else, as printed. Only the practical setting refines, with ``best``, up to a million episodes, and
+            not in vector environments.
+        separation: delta, if known; only the threshold of the theory and paper settings uses it.
         resamples: of the bootstrap; 0 leaves it out (not without a budget).
         validate: fresh episodes in which the final policy is tried.
         horizon: H of an environment that does not tell its own.
@@ -140,23 +140,21 @@ def learn(
         num_contexts=as_count("num_contexts", num_contexts, least=2),
         weights=as_weights(weights, num_contexts),
         seed=as_seed("seed", seed),
-        confidence=confidence,
+        confidence=as_confidence(confidence),
         method=method,
         refine=as_number("refine", refine, above=-1e-300, below=1.0),
-        resamples=as_count("resamples", resamples, least=0 if episodes is not None else 2),
+        separation=as_number("separation", separation, above=-1e-300),
+        resamples=as_count("resamples", resamples, least=0 if episodes is not None or to_threshold(confidence) else 2),
         horizon=None if horizon is None else as_count("horizon", horizon),
         reward_values=None if reward_values is None else as_reward_values(reward_values),
         tell=on_update or (lambda stage: None),
         checkpoint=None if checkpoint is None else as_path("checkpoint", checkpoint),
     )
     as_count("validate", validate, least=0)
-    as_number("separation", separation, above=-1e-300)
     run.check(episodes, validate, on_update)
     if episodes is not None:
         return run.finish(run.gather.up_to(as_count("episodes", episodes), {"tried": TRIED}), "budget", None, validate)
-    if confidence.name == "theory":
-        return run.to_threshold(as_number("separation", separation, above=-1e-300), validate)
-    return run.by_rule(validate)
+    return run.to_threshold(validate) if to_threshold(confidence) else run.by_rule(validate)
 
 
 def _world(env_or_model: Any) -> Any:
@@ -175,11 +173,12 @@ class _Run:
     accuracy: float
     failure: float
     num_contexts: int
-    weights: Any
+    weights: Floats | None
     seed: int
     confidence: Confidence
     method: Method
     refine: float
+    separation: float
     resamples: int
     horizon: int | None
     reward_values: ArrayLike | None
@@ -208,8 +207,6 @@ class _Run:
         check_callback("on_update", on_update)
         if not callable(self.method):
             refuse("method", shown(repr(self.method)), "a function: best or paper of rewardmix.recovery")
-        if not hasattr(self.confidence, "name"):
-            refuse("confidence", shown(repr(self.confidence)), "practical, theory or paper(c) of rewardmix.exploration")
         states, actions, length = self._sizes()
         played = FIRST_ROUND if episodes is None else as_count("episodes", episodes)
         points, values = states * actions, self._num_values()
@@ -224,7 +221,7 @@ class _Run:
         states, actions, length = self._sizes()
         pairs = theory.practical_episodes(states, actions, length, COVERED)
         self.tell(Stage("forecast", max(FIRST_ROUND, pairs, states * actions * length / self.accuracy)))
-        number, gather = self._rounds_passed(), self.gather
+        number, gather = rounds_passed(self.checkpoint), self.gather
         after, following = None, gather.refined_before(FIRST_ROUND << number)
         found: Gathered | None = None
         while True:
@@ -235,21 +232,23 @@ class _Run:
             last = found.interrupted or total >= MOST_EPISODES
             if found.exploration.uncertainty <= COVERED or last:
                 learned = self.finish(found, "rule", COVERED, 0)
-                estimate = learned.certificate.bootstrap
-                if last or (estimate is not None and estimate.mean <= self.accuracy):
+                if last or learned.certificate.stopped == "rule":
                     return self._validated(learned, validate)
             number += 1
-            self._pass_round(number)
+            pass_round(self.checkpoint, number)
             if not gather.known:
                 after, following = found.exploration, found.following
 
-    def to_threshold(self, separation: float, validate: int) -> Learned:
+    def to_threshold(self, validate: int) -> Learned:
         """Explore until V_0 is at the threshold of theorem:upper_bound."""
-        states, actions, length = self._sizes()
-        target = theory.threshold(self.accuracy, separation, length)
-        self.tell(Stage("forecast", theory.fluid_episodes(states, actions, length, target, self.failure)))
-        found = self.gather.explored(None, {"threshold": target})
-        return self.finish(Gathered(found, None, interrupted(found)), "threshold", target, validate)
+        goal = goal_of(self.confidence, self.accuracy, self.separation, self.failure, self._sizes(), self.gather.known)
+        if goal.at_once and self.num_contexts > 2:
+            few = f"2, where {goal.forecast:.1g} episodes leave nothing but their counts"
+            refuse("num_contexts", self.num_contexts, few)
+        self.tell(Stage("forecast", goal.forecast))
+        how: dict[str, Any] = {"engine": batched, "counts": selected} if goal.at_once else {}
+        found = self.gather.explored(goal.most, {"threshold": goal.target, **how})
+        return self.finish(Gathered(found, None, interrupted(found)), "threshold", goal.target, validate)
 
     def finish(self, gathered: Gathered, stopped: str, target: float | None, validate: int) -> Learned:
         """Algorithm 3, planning, and what may be said of the result."""
@@ -264,19 +263,40 @@ class _Run:
             work_limit=usual_work(recovery.model),
             on_update=lambda round_: self.tell(Stage("plan", round_)),
         )
+        bootstrap = self._bootstrap(gathered, recovery, found)
         certificate = certify(
-            exploration,
-            recovery,
-            found,
-            stopped="interrupted" if gathered.interrupted else stopped,
-            target=target,
-            failure=self.failure,
-            bootstrap=self._bootstrap(gathered, recovery, found),
-            validation=None,
-            truth=self._truth(found),
+            Asked(
+                self.confidence,
+                self.method,
+                hoeffding,
+                self.weights,
+                self.accuracy,
+                self.failure,
+                self.separation,
+                self._gap,
+            ),
+            Found(
+                exploration,
+                0 if gathered.following is None else len(gathered.following),
+                recovery,
+                found,
+                bootstrap,
+                self._truth(found),
+                self._ended(gathered, stopped, target, bootstrap),
+                target,
+            ),
         )
         learned = Learned(found.policy, recovery.model, found, exploration, gathered.following, recovery, certificate)
         return self._validated(learned, validate)
+
+    def _ended(self, gathered: Gathered, asked: str, target: float | None, bootstrap: BootstrapRegret | None) -> str:
+        """What ended the run: what was asked for if it was reached, otherwise the limit or the interrupt."""
+        if gathered.interrupted:
+            return "interrupted"
+        reached = target is None or gathered.exploration.uncertainty <= target
+        if asked == "rule":
+            reached = reached and bootstrap is not None and bootstrap.mean <= self.accuracy
+        return asked if reached else "limit"
 
     def recovered(self, gathered: Gathered) -> Recovery:
         """Algorithm 3, on whole episodes if they were kept; states and actions get the world's own names."""
@@ -291,6 +311,7 @@ class _Run:
             seed=self.seed,
             failure=self.failure,
             accuracy=self.accuracy,
+            radius=hoeffding,
         )
         states, actions = environments.names_of(self.world)
         ended = ("end",) * (recovery.model.num_states - len(states)) if states else ()
@@ -317,16 +338,14 @@ class _Run:
         if episodes == 0:
             return learned
         self.tell(Stage("validate", 0))
-        value: Evaluation = evaluate(
-            learned.plan.belief_policy if isinstance(self.world, RewardMixingMDP) else learned.policy,
+        played = simulate(
+            learned.policy,
             self.world,
-            episodes=max(episodes, 2),
-            failure=self.failure,
-            seed=seed_for(self.seed, Role.VALIDATION),
+            max(episodes, 2),
+            seed_for(self.seed, Role.VALIDATION),
             on_update=lambda done: self.tell(Stage("validate", done)),
         )
-        untried = [text for text in learned.certificate.not_proved if "was not tried" not in text]
-        certificate = dataclasses.replace(learned.certificate, validation=value, not_proved=tuple(untried))
+        certificate = learned.certificate.validated(interval(played.returns, self.failure))
         return dataclasses.replace(learned, certificate=certificate)
 
     def _truth(self, found: Plan) -> Truth | None:
@@ -355,13 +374,3 @@ class _Run:
             else environments.reward_values_of(self.world)
         )
         return 2 if values is None else len(values)
-
-    def _rounds_passed(self) -> int:
-        """Rounds that an earlier, interrupted call had found too short."""
-        path = None if self.checkpoint is None else self.checkpoint / "rounds.json"
-        return int(json.loads(path.read_text(encoding="utf-8"))["passed"]) if path and path.is_file() else 0
-
-    def _pass_round(self, number: int) -> None:
-        if self.checkpoint is not None:
-            self.checkpoint.mkdir(parents=True, exist_ok=True)
-            stored.replace(self.checkpoint / "rounds.json", json.dumps({"passed": number}).encode())

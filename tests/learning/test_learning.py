@@ -4,13 +4,18 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rewardmix import InputError, MixRewards, evaluate, make_env, problems
+from rewardmix import InputError, MixRewards, evaluate, learning, make_env, problems, simulate
 from rewardmix.bootstrap import bootstrap_regret
-from rewardmix.certificate import certify
-from rewardmix.exploration import theory
+from rewardmix.certificate import Asked, Found, certify
+from rewardmix.evaluation import interval
+from rewardmix.exploration import paper, practical, theory
 from rewardmix.gathering import Stage
-from rewardmix.learning import FIRST_ROUND, learn
+from rewardmix.learning import FIRST_ROUND, MOST_EPISODES, learn
 from rewardmix.policy import Controller
+from rewardmix.recovery import best, hoeffding
+from rewardmix.recovery import paper as algorithm_3
+from rewardmix.stopping import MOST_ROUNDS
+from rewardmix.streams import Role, seed_for
 
 
 @pytest.mark.parametrize(("name", "options"), [("shop", {}), ("probe", {}), ("riverswim", {}), ("lock", {"steps": 6})])
@@ -41,10 +46,8 @@ def test_grown_radii_are_said_together_with_what_is_known_of_the_weights():
         learned.recovery,
         info=dataclasses.replace(info, certificate=dataclasses.replace(info.certificate, kappa=2.0)),
     )
-    again = certify(
-        learned.exploration, grown, learned.plan, stopped="budget", target=None, failure=0.1, bootstrap=None,
-        validation=None, truth=None,
-    )  # fmt: skip
+    asked = Asked(practical, best, hoeffding, None, 0.1, 0.1, 0.0, 1e-3)
+    again = certify(asked, Found(learned.exploration, 0, grown, learned.plan, None, None, "budget", None))
     assert any("grow by 2" in said and "weights estimated, which may be off" in said for said in again.not_proved)
 
 
@@ -103,8 +106,112 @@ def test_the_theory_setting_asks_for_its_threshold():
     """Nobody waits for that many episodes: a budget cuts it off, and then nothing is claimed."""
     certificate = learn("hard", episodes=200, confidence=theory, resamples=0).certificate
     assert certificate.setting == "theory"
-    assert any("within the radius" in sentence for sentence in certificate.proved)
+    assert any("within every interval of the confidence set" in sentence for sentence in certificate.proved)
     assert not any("threshold" in sentence for sentence in certificate.proved)
+
+
+@pytest.mark.parametrize("setting", [theory, paper(0.5)], ids=["theory", "paper"])
+def test_the_papers_settings_stop_at_the_threshold_of_the_theorem(setting):
+    """Algorithm 1 as printed: eps_pe = (epsilon / H^3) max(delta, epsilon / H^2), and nothing is refined."""
+    told: list[Stage] = []
+    learned = learn(
+        "hard", accuracy=2.0, separation=0.6, confidence=setting, method=algorithm_3, weights="uniform",
+        on_update=told.append, resamples=0,
+    )  # fmt: skip
+    certificate, horizon = learned.certificate, learned.model.horizon
+    assert certificate.target == pytest.approx(2.0 / horizon**3 * max(0.6, 2.0 / horizon**2))
+    assert certificate.uncertainty <= certificate.target < 0.5
+    assert certificate.stopped == learned.exploration.info.stopped == "threshold"
+    assert learned.refinement is None
+    assert learned.recovery.info.method == "paper"
+    assert told[0].name == "forecast"
+    assert 0.1 < told[0].detail / learned.episodes < 10
+    assert not {stage.name for stage in told} & {"refine", "bootstrap"}
+
+
+@pytest.mark.parametrize("setting", [theory, paper(1.0)], ids=["theory", "paper"])
+def test_a_model_is_played_at_once_where_the_threshold_needs_billions(setting):
+    learned = learn("shop", accuracy=2.0, separation=0.5, confidence=setting, method=algorithm_3, weights="uniform")
+    certificate = learned.certificate
+    assert learned.episodes > 1e9
+    assert certificate.uncertainty <= certificate.target == pytest.approx(1e-3)
+    assert certificate.stopped == "threshold"
+    assert learned.exploration.info.counts == "selected"  # the paper's own
+    assert certificate.truth.share > 0.9
+    assert any("were not kept" in sentence for sentence in certificate.not_proved)
+
+
+@pytest.mark.parametrize(
+    ("world", "options", "message"),
+    [
+        (
+            "env",
+            {},
+            r"^accuracy: found 0.1, for which V_0 has to fall to 1e-07 .*: about 9e\+18 episodes, expected what",
+        ),
+        (
+            "model",
+            {"accuracy": 0.01},
+            r"^accuracy: found 0.01, for which .* 5e\+15 episodes are enough for: a larger acc",
+        ),
+        (
+            "model",
+            {"accuracy": 1e-200},
+            "^accuracy: found 1e-200, expected one whose threshold",
+        ),
+        (
+            "model",
+            {"num_contexts": 3, "accuracy": 1.0},
+            r"^num_contexts: found 3, expected 2, where \de\+\d+ episodes leave",
+        ),
+    ],
+)
+def test_more_episodes_than_can_be_played_are_refused_with_a_forecast(world, options, message):
+    place = make_env("shop") if world == "env" else problems.make("shop")
+    with pytest.raises(InputError, match=message):
+        learn(place, confidence=theory, **options)
+
+
+def test_a_run_that_ends_at_its_limit_does_not_say_that_its_rule_was_met(monkeypatch):
+    monkeypatch.setattr(learning, "MOST_EPISODES", 1000)
+    certificate = learn("random", accuracy=1e-4, seed=5, resamples=2).certificate
+    assert certificate.stopped == "limit"
+    assert any("limit of 1000 episodes, before its rule was met" in sentence for sentence in certificate.not_proved)
+
+
+def test_validation_in_a_model_plays_the_controller_that_is_returned():
+    """Episode by episode the same as playing it: its belief policy earns at least as much, and may play otherwise."""
+    learned = learn("shop", episodes=300, seed=2, resamples=0, validate=400)
+    returns = simulate(learned.policy, problems.make("shop"), 400, seed_for(2, Role.VALIDATION)).returns
+    expected = interval(returns, 0.05)
+    assert learned.certificate.validation == expected
+    assert expected.episodes == 400
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"passed": 40}',
+        '{"passed": -1}',
+        '{"passed": true}',
+        '{"passed": 1.5}',
+        '{"rounds": 1}',
+        "[3]",
+        "{",
+        "\xff",
+        "",
+    ],
+)
+def test_a_damaged_count_of_rounds_is_refused_by_name(tmp_path, text):
+    (tmp_path / "rounds.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(
+        InputError, match=r"^checkpoint: found .* in .*rounds\.json, expected {\"passed\": a whole number"
+    ):
+        learn("shop", accuracy=0.3, checkpoint=tmp_path)
+
+
+def test_the_last_round_is_the_first_that_is_long_enough():
+    assert FIRST_ROUND << MOST_ROUNDS >= MOST_EPISODES > FIRST_ROUND << (MOST_ROUNDS - 1)
 
 
 @pytest.mark.parametrize("refine", [0.0, 0.5])
@@ -149,6 +256,14 @@ def test_an_interrupted_run_gives_what_was_gathered():
         ({"validate": -1}, "validate: found -1"),
         ({"resamples": 0}, "resamples: found 0, expected a whole number of at least 2"),
         ({"method": "best", "episodes": 5}, "method: found 'best', expected a function"),
+        ({"confidence": "theory"}, r"^confidence: found 'theory' \(str\), expected a setting of rewardmix.exploration"),
+        ({"confidence": 3}, "^confidence: found 3"),
+        ({"confidence": paper}, "^confidence: found <function paper"),
+        ({"confidence": type(theory)}, "^confidence: found <class"),
+        ({"checkpoint": 7}, r"^checkpoint: found 7 \(int\), expected a path"),
+        ({"on_update": 7}, r"^on_update: found 7 \(int\), expected a function"),
+        ({"episodes": 10**400}, "^episodes: found"),
+        ({"separation": -1.0}, "^separation: found -1.0"),
     ],
 )
 def test_bad_input_is_refused_by_name(options, message):

@@ -133,9 +133,10 @@ def _summary(fitted: Fitted, source: Any, settings: dict[str, Any]) -> dict[str,
 
     info, found = fitted.info, compare_plan(fitted.plan)
     value, boot = info.off_policy, info.bootstrap
-    validation = None
+    validation: dict[str, Any] | None = None
     if value is not None and value.supported:
-        validation = {"value": value.value, "lower": value.lower, "upper": value.upper, "episodes": value.episodes}
+        validation = {key: getattr(value, key) for key in ("value", "lower", "upper", "episodes")}
+        validation["measured"] = "logged"
     return summarise(
         title=f"Log {source if isinstance(source, str) else source[0]}",
         model=fitted.model,
@@ -149,7 +150,7 @@ def _summary(fitted: Fitted, source: Any, settings: dict[str, Any]) -> dict[str,
             "not_proved": list(info.sentences),
             "planned": [fitted.plan.lower, fitted.plan.upper],
             "validation": validation,
-            "bootstrap_regret": None if boot is None else {"mean": boot.regret, "upper": None},
+            "bootstrap_regret": None if boot is None else {"mean": boot.regret, "upper": None, "gap": boot.gap},
         },
         comparison={
             "measured": "planned",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 VALIDATE = 1000
 """Fresh episodes in which the policy is tried where no true model tells its value."""
 
+UNSAID = ("bracket", "planned value", "setting", "not tried", "kappa")
+"""Facts that the report tells at length and the terminal leaves out."""
+
 
 def learn(
     world: Annotated[str | None, typer.Argument(metavar="PROBLEM_OR_ENV_ID", help=inputs.WORLD_HELP)] = None,
@@ -143,15 +146,6 @@ def _show(learned: Learned, seconds: float) -> None:
         f"uncertainty {found.uncertainty:.3f}, pairs seen {found.coverage.seen}, "
         f"never seen {found.coverage.never_seen}"
     )
-    if found.truth is not None:
-        typer.echo(f"regret {found.truth.regret:.5f}, {100 * found.truth.share:.1f} % of what adapting can gain")
-    if found.bootstrap is not None:
-        typer.echo(
-            f"regret by bootstrap, an estimate: {found.bootstrap.mean:.5f} (largest {found.bootstrap.upper:.5f}; "
-            f"better plans may add {found.bootstrap.gap:.5f})"
-        )
-    if found.validation is not None:
-        value = found.validation
-        typer.echo(
-            f"tried in {value.episodes} fresh episodes: {value.value:.4f} ({value.lower:.4f} .. {value.upper:.4f})"
-        )
+    for fact in found.facts:
+        if fact.what not in UNSAID:
+            typer.echo(f"{fact.kind}: {fact.sentence}")

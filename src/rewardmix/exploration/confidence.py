@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import theory as numbers
-from rewardmix._check import as_number
+from rewardmix._check import as_number, refuse, shown
 
 
 class Size(NamedTuple):
@@ -35,6 +35,7 @@ class Size(NamedTuple):
         return self.num_states * self.num_actions
 
 
+@runtime_checkable
 class Confidence(Protocol):
     """A setting. Bonuses depend on counts alone, never on rewards: that keeps the moments unbiased."""
 
@@ -155,6 +156,14 @@ theory = Theory()
 
 practical = Practical()
 """Published multipliers for real budgets."""
+
+
+def as_confidence(setting: object) -> Confidence:
+    """``setting``, refused unless it has everything that a setting has."""
+    if isinstance(setting, type) or not isinstance(setting, Confidence):
+        wanted = "a setting of rewardmix.exploration: practical, theory or paper(c)"
+        refuse("confidence", f"{shown(repr(setting))} ({type(setting).__name__})", wanted)
+    return setting
 
 
 _paper_level = lru_cache(numbers.paper_level)

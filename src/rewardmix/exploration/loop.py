@@ -32,7 +32,7 @@ from rewardmix.exploration.augmented import Plan, Strategy, blank_plan, optimist
 from rewardmix.exploration.batched import BatchedEngine
 from rewardmix.exploration.checkpoints import NUMBERS, Checkpoint, Saved, fingerprint, settings_of
 from rewardmix.exploration.compiled import CompiledEngine
-from rewardmix.exploration.confidence import Confidence, practical
+from rewardmix.exploration.confidence import Confidence, as_confidence, practical
 from rewardmix.exploration.counting import Counting, all_pairs
 from rewardmix.exploration.environment import EnvironmentEngine
 from rewardmix.exploration.results import Exploration, ExplorationError, Info, Update
@@ -168,8 +168,7 @@ def explore(
 
 def _check_parts(confidence: Any, counts: Any, strategy: Any, engine: Any, after: Any) -> None:
     """Refuse parts of the algorithm that are none."""
-    if not all(hasattr(confidence, name) for name in ("pair", "move", "start", "scaled")):
-        refuse("confidence", shown(repr(confidence)), "practical, theory or paper(c) of rewardmix.exploration")
+    as_confidence(confidence)
     as_instance("counts", counts, Counting)
     for name, value in (("strategy", strategy), ("engine", engine)):
         if not callable(value):

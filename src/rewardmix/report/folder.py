@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rewardmix.facts import Fact
 from rewardmix.io import save
 from rewardmix.learning import Learned
 from rewardmix.model import RewardMixingMDP
@@ -69,7 +70,13 @@ def summary_of(
         comparison=comparison_of(learned),
         truth=None
         if standing is None
-        else {"model": truth, "value": standing.value, "regret": standing.regret, "share": standing.share},
+        else {
+            "model": truth,
+            "value": standing.value,
+            "regret": standing.regret,
+            "regret_least": standing.least_regret,
+            "share": standing.share,
+        },
         unanswered=questions_of(info.not_identified),
         command=command,
         seed=None if settings is None else settings.get("seed"),
@@ -94,6 +101,7 @@ def plain_certificate(learned: Learned) -> dict[str, Any]:
         "stopped": found.stopped,
         "proved": list(found.proved),
         "not_proved": list(found.not_proved),
+        "facts": [plain_fact(fact) for fact in found.facts],
         "uncertainty": found.uncertainty,
         "target": found.target,
         "coverage": {
@@ -111,7 +119,7 @@ def plain_certificate(learned: Learned) -> dict[str, Any]:
         "planned": list(found.planned),
         "bootstrap_regret": None
         if found.bootstrap is None
-        else {"mean": found.bootstrap.mean, "upper": found.bootstrap.upper},
+        else {"mean": found.bootstrap.mean, "upper": found.bootstrap.upper, "gap": found.bootstrap.gap},
         "validation": None
         if found.validation is None
         else {
@@ -120,6 +128,17 @@ def plain_certificate(learned: Learned) -> dict[str, Any]:
             "upper": found.validation.upper,
             "episodes": found.validation.episodes,
         },
+    }
+
+
+def plain_fact(fact: Fact) -> dict[str, Any]:
+    """A fact as plain data, with the sentence that is made from it."""
+    return {
+        "what": fact.what,
+        "kind": fact.kind,
+        "premises": {premise.name: premise.holds for premise in fact.premises},
+        "numbers": dict(fact.numbers),
+        "sentence": fact.sentence,
     }
 
 

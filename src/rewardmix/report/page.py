@@ -22,7 +22,8 @@ from rewardmix.report.schema import check_summary
 SETTINGS = {
     "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a "
     "rule of thumb, not a guarantee.",
-    "theory": "Every constant is derived, so what is listed as shown holds with the stated probability.",
+    "theory": "Radii have explicit constants. What is listed as shown had every premise checked; the constant of the "
+    "paper's theorem is not known, so no bound of the regret follows.",
     "paper": "The paper's forms with one free constant: for studying the theory, not a guarantee.",
 }
 
@@ -97,11 +98,11 @@ def _lead(summary: Mapping[str, Any]) -> str:
 
 def _cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     planned = answer["measured"] == "planned"
-    earned = words.number(answer["value"])
+    titles = {"planned": "The policy is planned to earn", "logged": "The policy is estimated to earn"}
     return [
         {
-            "title": "The policy earns" if not planned else "The policy is planned to earn",
-            "value": earned,
+            "title": titles.get(answer["measured"], "The policy earns"),
+            "value": words.number(answer["value"]),
             "unit": "an episode",
             "text": words.earns(answer),
             "caution": planned,
@@ -173,6 +174,7 @@ def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
         f"{words.count(covered.get('never'))} can meet but never did, {words.count(covered.get('impossible'))} cannot"
     )
     limits = f"{words.fine(played.get('lower'))} to {words.fine(played.get('upper'))}"
+    fresh = "held-out episodes of the log" if played.get("measured") == "logged" else "fresh episodes"
     rows = [
         (True, "Planned value", words.between(*summary["planned"]),
          "in the recovered model, optimistic by nature; not a measurement"),
@@ -183,9 +185,10 @@ def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
          f"the factor on all radii at which magnitudes exist{_at_weights(certificate)}; about 1 or less is consistent"),
         (agreement or None, "Agreement", agreement, "with the recovered model"),
         (bootstrap.get("mean"), "Bootstrap regret", words.fine(bootstrap.get("mean")),
-         f"upper estimate {words.fine(bootstrap.get('upper'))}; blind to what was never entered"),
+         f"an estimate, {words.fine(bootstrap.get('upper'))} in the worst resample; better plans may add "
+         f"{words.fine(bootstrap.get('gap'))}; blind to what was never entered"),
         (played.get("value"), "Validation", words.fine(played.get("value")),
-         f"{limits} in {words.count(played.get('episodes'))} fresh episodes"),
+         f"{limits} in {words.count(played.get('episodes'))} {fresh}"),
     ]  # fmt: skip
     return [{"name": name, "value": value, "note": note} for known, name, value, note in rows if known is not None]
 

@@ -157,10 +157,12 @@ ANSWER: dict[str, Check] = {
     "value": _number,
     "lower": _maybe(_number),
     "upper": _maybe(_number),
-    "measured": _one_of("exact", "played", "planned"),
+    "measured": _one_of("exact", "played", "logged", "planned"),
     "episodes_": _maybe(_number),
     "regret": _maybe(_number),
     "regret_upper_": _maybe(_number),
+    "regret_least_": _maybe(_number),
+    "regret_gap_": _maybe(_number),
     "regret_measured": _maybe(_text),
     "share_": _maybe(_number),
     "fixed": _maybe(_number),
@@ -206,7 +208,7 @@ CERTIFICATE: dict[str, Check] = {
     "kappa_": _maybe(_number),
     "kappa_weights_": _maybe(_text),
     "agreement_": _maybe(_agreement),
-    "bootstrap_regret_": _maybe(_fields(mean_=_maybe(_number), upper_=_maybe(_number))),
+    "bootstrap_regret_": _maybe(_fields(**{name: _maybe(_number) for name in ("mean_", "upper_", "gap_")})),
     "validation_": _maybe(_fields(**{name: _maybe(_number) for name in ("value_", "lower_", "upper_", "episodes_")})),
 }
 

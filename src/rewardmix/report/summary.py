@@ -130,12 +130,14 @@ def _answer(
     if truth.get("value") is not None:
         answer = {"value": truth["value"], "lower": None, "upper": None, "measured": "exact"}
     elif played.get("value") is not None:
-        answer = {key: played.get(key) for key in ("value", "lower", "upper", "episodes")} | {"measured": "played"}
+        answer = {key: played.get(key) for key in ("value", "lower", "upper", "episodes")}
+        answer["measured"] = played.get("measured") or "played"
     answer |= {"regret": None, "regret_upper": None, "regret_measured": None, "share": truth.get("share")}
     if truth.get("regret") is not None:
-        answer |= {"regret": truth["regret"], "regret_measured": "exact"}
+        answer |= {"regret": truth["regret"], "regret_measured": "exact", "regret_least": truth.get("regret_least")}
     elif bootstrap.get("mean") is not None:
         answer |= {"regret": bootstrap["mean"], "regret_upper": bootstrap.get("upper"), "regret_measured": "bootstrap"}
+        answer["regret_gap"] = bootstrap.get("gap")
     gain = None if mine is None or fixed is None else mine - fixed
     where = comparison.get("measured")
     return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": where}

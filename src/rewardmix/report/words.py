@@ -9,6 +9,9 @@ from typing import Any
 NOTHING = "\N{EN DASH}"
 """In place of a number that there is not."""
 
+WIDE = 2e-3
+"""Brackets of regret wider than this are mentioned."""
+
 
 def number(value: float | None, digits: int = 2) -> str:
     """A number for reading: fixed digits, a true minus sign, and a dash where there is none."""
@@ -59,6 +62,7 @@ def value_of(values: list[float], z: int) -> str:
 MEASURED = {
     "exact": "exact, in the true model",
     "played": "measured by playing",
+    "logged": "estimated from a log that others played",
     "planned": "planned in the recovered model, so optimistic",
 }
 
@@ -70,6 +74,10 @@ def earns(answer: Mapping[str, Any]) -> str:
     if answer["measured"] == "played":
         between = f"{fine(answer['lower'])} to {fine(answer['upper'])}"
         return f"Measured in {count(answer.get('episodes'))} fresh episodes; 95 % interval {between}."
+    if answer["measured"] == "logged":
+        between = f"{fine(answer['lower'])} to {fine(answer['upper'])}"
+        held = f"{count(answer.get('episodes'))} held-out episodes of the log"
+        return f"Estimated from {held}, for the policy planned without them; 95 % interval {between}."
     return (
         "Planned: what it would earn if the recovered model were right. Such values are optimistic; "
         "it has not been tried in fresh episodes."
@@ -79,11 +87,16 @@ def earns(answer: Mapping[str, Any]) -> str:
 def regret(answer: Mapping[str, Any]) -> str:
     """What the headline regret is."""
     if answer["regret_measured"] == "exact":
-        return "Against the best possible policy, exactly: the true model is known here."
+        least = answer.get("regret_least")
+        wide = least is not None and answer["regret"] - least > WIDE
+        more = f" It is at least {fine(least)}: the best policy is known within a bracket." if wide else ""
+        return f"At most, against an upper bound of the best policy in the true model, which is known here.{more}"
     if answer["regret_measured"] == "bootstrap":
         upper = answer.get("regret_upper")
-        most = f", at most about {fine(upper)}" if upper is not None else ""
-        return f"A bootstrap of the episodes estimates so{most}. Not a guarantee."
+        most = f"; {fine(upper)} in the worst resample" if upper is not None else ""
+        gap = answer.get("regret_gap")
+        more = f" Better plans may add {fine(gap)} to it." if gap is not None and gap > WIDE else ""
+        return f"A bootstrap of the episodes estimates so{most}. Not a guarantee.{more}"
     return "How far it is from the best possible policy was not estimated."
 
 
