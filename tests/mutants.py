@@ -10,7 +10,7 @@ is put in its place, and the tests that should fail then. One that cannot be not
 longer applies, or names tests that fail without it.
 
 Each worker changes its own copy in place and puts it back, times included, so that numba's cache stays valid; a change
-of a file with kernels gets a cache of its own, since machine code of other files may hold the old kernel.
+of a file with kernels gets a copy of the cache, where what is made of them is compiled anew.
 """
 
 from __future__ import annotations
@@ -148,6 +148,8 @@ class Copy:
             yield self.folder / "cache"
             return
         with tempfile.TemporaryDirectory(dir=self.folder) as fresh:
+            if (self.folder / "cache").exists():
+                shutil.copytree(self.folder / "cache", fresh, dirs_exist_ok=True)
             yield Path(fresh)
 
 
