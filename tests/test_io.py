@@ -134,7 +134,7 @@ def test_files_of_the_first_schema_are_read(path, tmp_path):
 
 
 def test_every_kind_has_a_file_of_the_first_schema():
-    assert {stored.read(path)[0] for path in OLD.glob("*.safetensors")} == set(FORMS)
+    assert {stored.read(path)[0] for path in OLD.glob("*.safetensors")} == set(FORMS) - {"agent"}  # agents are younger
 
 
 def test_checkpoints_of_the_first_schema_say_what_to_do(tmp_path):

@@ -14,7 +14,19 @@ from rewardmix._version import __version__
 from rewardmix.arrival import when_imported
 
 if TYPE_CHECKING:
-    from rewardmix import belief, environments, exploration, interop, logs, planning, problems, recovery, report, theory
+    from rewardmix import (
+        belief,
+        environments,
+        exploration,
+        interop,
+        logs,
+        online,
+        planning,
+        problems,
+        recovery,
+        report,
+        theory,
+    )
     from rewardmix._errors import InputError
     from rewardmix.environments import MixRewards, PreviousActionReward
     from rewardmix.episodes import Episodes
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
     from rewardmix.logs import Fitted, fit
     from rewardmix.model import RewardMixingMDP
     from rewardmix.moments import Moments
+    from rewardmix.online import Agent
     from rewardmix.planning import Comparison, Plan, compare, plan, plan_exact
     from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy, markov, uniform
     from rewardmix.problems import make_env
@@ -69,6 +82,8 @@ HOME = {
     "choose_contexts": "recovery",
     "Learned": "learning",
     "learn": "learning",
+    "online": "",
+    "Agent": "online",
     "logs": "",
     "Fitted": "logs",
     "fit": "logs",
@@ -80,6 +95,7 @@ HOME = {
 """Public name -> the module that defines it ("": it is a module), in the order of the flow."""
 
 __all__ = [
+    "Agent",
     "BeliefPolicy",
     "Comparison",
     "ConfidenceSet",
@@ -114,6 +130,7 @@ __all__ = [
     "logs",
     "make_env",
     "markov",
+    "online",
     "plan",
     "plan_exact",
     "planning",

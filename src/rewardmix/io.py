@@ -12,6 +12,7 @@ from rewardmix._check import InputError, refuse, shown
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
+from rewardmix.online import Agent
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
 from rewardmix.rows import rows_of
@@ -201,6 +202,23 @@ def _unpack_episodes(arrays: Arrays, meta: dict[str, Any]) -> Episodes:
     )
 
 
+def _pack_agent(agent: Agent) -> Packed:
+    from rewardmix.online import state  # with kernels
+
+    arrays, meta, policies = state.packed(agent)
+    parts = {f"policy.{number}": _pack_controller(policy) for number, policy in enumerate(policies)}
+    held, said = _joined(parts)
+    return {**arrays, **held}, {**meta, "policies": list(said.values())}
+
+
+def _unpack_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
+    from rewardmix.online import state
+
+    said = stored.entry(meta, "policies", list)
+    policies = [_unpack_controller(_part(arrays, f"policy.{number}"), told) for number, told in enumerate(said)]
+    return state.unpacked(arrays, meta, policies)
+
+
 FORMS = {
     "model": Form(RewardMixingMDP, _pack_model, _unpack_model),
     "markov policy": Form(
@@ -212,5 +230,6 @@ FORMS = {
     "plan": Form(Plan, _pack_plan, _unpack_plan),
     "moments": Form(Moments, packed, unpacked),
     "episodes": Form(Episodes, _pack_episodes, _unpack_episodes),
+    "agent": Form(Agent, _pack_agent, _unpack_agent),
 }
 """Kind in the file -> its noun and the two ways."""

@@ -71,6 +71,10 @@ class Role(IntEnum):
     """Episodes of a log drawn again by the bootstrap."""
     RESEEDED_CHAINS = 26
     """Fresh starts of the chains of a posterior; seeded by where their stream stands."""
+    LOOKS = 27
+    """What an agent draws from its posterior."""
+    VISITS = 28
+    """Which policy a visit of an agent gets."""
 
 
 def sequence(seed: int | Sequence[int], role: Role, *index: int) -> np.random.SeedSequence:

@@ -1,1 +1,5 @@
 """Earning while learning: an agent that is fed one event at a time, and never stops to explore for its own sake."""
+
+from rewardmix.online.agent import Agent, Visit
+
+__all__ = ["Agent", "Visit"]

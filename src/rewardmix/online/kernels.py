@@ -218,3 +218,10 @@ def flip(
         return after
     swap(block, one, other, num_values, table)
     return before
+
+
+@kernel
+def draw_rows(shapes: Any, stream: Any, out: Any) -> None:
+    """A Dirichlet draw for each row of ``shapes`` (N, S), into the first rows of ``out``."""
+    for row in range(shapes.shape[0]):
+        dirichlet(shapes[row], stream, out[row])

@@ -1,0 +1,316 @@
+"""An agent that is fed one event at a time.
+
+    visit = agent.begin(state)
+    while visit.action is not None:
+        visit.observe(reward, next_state)          of visit.action
+    visit.end()                                    at any time; the rest of the episode is then unknown
+    agent.learn()                                  at any time, in any thread: looks again if there is a reason to
+
+Any number of visits go on at once, each with the policy that it began with. What they showed counts once they have
+ended, and only what they showed. The state of an agent is plain data: ``rewardmix.save`` and ``rewardmix.load`` keep it
+with its open visits, and what is loaded goes on as if nothing had happened, bit for bit.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rewardmix import belief as bayes
+from rewardmix import streams
+from rewardmix._check import (
+    Floats,
+    as_count,
+    as_floats,
+    as_reward_values,
+    as_seed,
+    at,
+    check_probabilities,
+    first,
+    refuse,
+    shown,
+)
+from rewardmix.episodes import Episodes
+from rewardmix.model import BINARY, RewardMixingMDP
+from rewardmix.policy import Controller
+from rewardmix.streams import Role
+from rewardmix.work import afford
+
+if TYPE_CHECKING:  # with their kernels they take a while to import: only where there is an agent
+    from rewardmix.online.decision import Decision
+
+Step = tuple[int, int, int]
+"""(action, outcome, next state); the next state S is the end."""
+
+
+class Visit:
+    """One episode under way. Made by ``Agent.begin``.
+
+    Attributes:
+        id: how the agent knows it.
+        action: what to do now; None where the visit is over.
+        step: actions that were taken.
+    """
+
+    __slots__ = ("_agent", "_decision", "_node", "_policy", "_state", "_steps", "action", "id", "step")
+
+    def __init__(self, agent: Agent, name: int | str, state: int, decision: Decision, policy: Controller) -> None:
+        self._agent, self._decision, self._policy = agent, decision, policy
+        self.id, self.step = name, 0
+        self._steps: list[Step | int] = [state]
+        self._state, self._node = state, int(policy.first[state])
+        self.action: int | None = int(policy.actions[0][state, self._node])
+
+    def observe(self, reward: float, next_state: int | None) -> None:
+        """The action was taken: it paid ``reward`` and led to ``next_state`` (None: the world ended the episode).
+
+        Refused, with nothing changed, if the visit is over, or if there is no such reward or state.
+        """
+        agent, action, step = self._agent, self.action, self.step
+        if action is None:
+            refuse("visit", f"{self.id!r}, which is over after {step} steps", "a visit under way; begin another")
+        try:
+            outcome = agent._outcomes.get(reward)
+        except TypeError:
+            outcome = None
+        if outcome is None:
+            outcome = agent._outcome(reward)
+        following = agent._ending() if next_state is None else agent._state("next_state", next_state)
+        self._steps.append((action, outcome, following))
+        self.step = step + 1
+        if next_state is None or self.step == agent.horizon:
+            self.end()
+            return
+        policy = self._policy
+        self._node = int(policy.successors[step][self._state, self._node, outcome])
+        self._state = following
+        self.action = int(policy.actions[self.step][following, self._node])
+
+    def end(self) -> None:
+        """The visit is over: what it showed counts. Ending twice is ending once."""
+        self.action = None
+        self._agent._ended(self)
+
+    @property
+    def propensity(self) -> float | None:
+        """The chance that this action is taken here, given what the agent knew when the visit began.
+
+        That is the share, among the policies that were shared out then and would have done the same so far, of those
+        that take this action. None where the visit is over.
+        """
+        if self.action is None:
+            return None
+        plays = [_replayed(policy, self._steps) for policy in self._decision.policies]
+        same = [play for play in plays if play is not None]
+        return sum(play == self.action for play in same) / len(same)
+
+
+class Agent:
+    """Earns while it learns, in a world whose episodes secretly differ in their rewards.
+
+    Args:
+        num_states: S.
+        num_actions: A.
+        horizon: H, the most actions of an episode.
+        num_contexts: M.
+        reward_values: (Z,) increasing. They hold 0 where the world can end an episode early.
+        weights: (M,) if they are known.
+        seed: the same events in the same order with the same seed give the same agent.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_states: int,
+        num_actions: int,
+        horizon: int,
+        num_contexts: int = 2,
+        reward_values: Sequence[float] | Floats = BINARY,
+        weights: ArrayLike | None = None,
+        seed: int = 0,
+    ) -> None:
+        from rewardmix import draws
+        from rewardmix.online import posterior
+        from rewardmix.online.decision import decide
+        from rewardmix.online.record import Record
+
+        self.num_states, self.num_actions = as_count("num_states", num_states), as_count("num_actions", num_actions)
+        self.horizon, self.num_contexts = as_count("horizon", horizon), as_count("num_contexts", num_contexts)
+        self.reward_values, self.weights = as_reward_values(reward_values), _weights(weights, self.num_contexts)
+        self.seed = as_seed("seed", seed)
+        num_x = self.num_states * self.num_actions
+        table = 8 * num_x * (self.num_states + 1) * (posterior.CHAINS + 2)
+        afford("num_states", memory=table + 16 * num_x * num_x, change="fewer states or actions")
+        self._outcomes = {float(value): z for z, value in enumerate(self.reward_values)}
+        self._lock, self._learning = threading.Lock(), threading.Lock()
+        self._stream, self._shares = streams.stream(self.seed, Role.LOOKS), streams.stream(self.seed, Role.VISITS)
+        self._record = Record.blank(self.num_states, self.num_actions, self.horizon, self.reward_values)
+        blank = posterior.prior_chains(num_x, self.reward_values.size, self.num_contexts, self.weights, self._stream)
+        self._decide, self._uniform = decide, draws.uniform
+        self._decision = decide(self._record, blank, self._stream)
+        self._open: dict[int | str, Visit] = {}
+        self._pending: list[list[Step | int]] = []
+        self._begun, self._switches = 0, 0
+
+    def __repr__(self) -> str:
+        return (
+            f"Agent(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
+            f"contexts={self.num_contexts}, episodes={self.episodes}, open={len(self._open)})"
+        )
+
+    @property
+    def episodes(self) -> int:
+        """Visits that ended with at least one step."""
+        return self._record.episodes + len(self._pending)
+
+    @property
+    def switches(self) -> int:
+        """How often the agent has looked again and changed what it plays."""
+        return self._switches
+
+    @property
+    def policies(self) -> tuple[Controller, ...]:
+        """What new visits are shared out among."""
+        return self._decision.policies
+
+    @property
+    def explores(self) -> bool:
+        """Whether these policies look for what was hardly ever tried."""
+        return self._decision.explores
+
+    def begin(self, state: int, id: int | str | None = None) -> Visit:
+        """A new visit that is in ``state`` now; ``id`` (text or a whole number) if somebody else has one for it."""
+        start = self._state("state", state)
+        if id is not None and (isinstance(id, bool) or not isinstance(id, int | str)):
+            refuse("id", f"{shown(repr(id))} ({type(id).__name__})", "text or a whole number")
+        with self._lock:
+            while self._begun in self._open:  # somebody's own number
+                self._begun += 1
+            name = self._begun if id is None else id
+            if name in self._open:
+                refuse("id", shown(repr(name)), "one that no open visit has; end that visit first")
+            policies = self._decision.policies
+            chosen = policies[int(self._uniform(self._shares) * len(policies))] if len(policies) > 1 else policies[0]
+            visit = self._open[name] = Visit(self, name, start, self._decision, chosen)
+            self._begun += 1
+        return visit
+
+    def visit(self, id: int | str) -> Visit:
+        """The open visit with this id."""
+        if id not in self._open:
+            refuse("id", shown(repr(id)), "that of an open visit")
+        return self._open[id]
+
+    def add(self, episodes: Episodes) -> None:
+        """Count episodes that were played elsewhere, by whatever policy. Those that are short ended in the end."""
+        mine = self.num_states, self.num_actions, tuple(self.reward_values.tolist())
+        given = episodes.num_states, episodes.num_actions, tuple(episodes.reward_values.tolist())
+        if mine != given or episodes.horizon > self.horizon:
+            found = f"(states, actions, reward values) = {given} with horizon {episodes.horizon}"
+            refuse("episodes", found, f"{mine} with horizon {self.horizon} at most")
+        with self._learning:
+            for length in np.unique(episodes.lengths):
+                same = episodes.lengths == length
+                states = episodes.states[same, : length + 1].copy()
+                if length < episodes.horizon:
+                    states[:, -1] = self._ending()
+                self._record.add(states, episodes.actions[same, :length], episodes.outcomes[same, :length])
+
+    def learn(self) -> bool:
+        """Look again if there is a reason to; whether what new visits play has changed."""
+        with self._learning:
+            self._count()
+            if not self._record.due:
+                return False
+            decision = self._decide(self._record, self._decision.chains, self._stream)
+            self._record.look()
+            with self._lock:
+                self._decision = decision
+                self._switches += 1
+            return True
+
+    def model(self) -> RewardMixingMDP:
+        """The world as it most likely is: the best chain climbed to the top of its hill, moves as expected."""
+        from rewardmix.online import posterior
+        from rewardmix.online.decision import move_counts, world_of
+        from rewardmix.recovery import likelihood
+
+        with self._learning:
+            self._count()
+            chains, bags = self._decision.chains, self._record.evidence().bags
+            best = posterior.mixture_of(chains, int(chains.logliks.argmax()), self.reward_values.size)
+            fit = likelihood.climb(
+                lambda mixture: likelihood.statistics(bags, mixture), best, average=bags.average, weights=self.weights
+            )
+            counts = move_counts(self._record)
+            return world_of(self._record, fit.mixture, counts / counts.sum(axis=1, keepdims=True))
+
+    def policy(self) -> Controller:
+        """What to play if nothing more is to be learnt: the best policy of ``model()``."""
+        from rewardmix.online.decision import best_policy
+
+        return best_policy(self.model())
+
+    def _count(self) -> None:
+        """Count the visits that ended; those of one length together."""
+        with self._lock:
+            pending, self._pending = self._pending, []
+        by_length: dict[int, list[list[Any]]] = {}
+        for steps in pending:
+            by_length.setdefault(len(steps) - 1, []).append(steps)
+        for _, visits in sorted(by_length.items()):
+            table = np.array([steps[1:] for steps in visits], np.int32)
+            starts = np.array([steps[0] for steps in visits], np.int32)
+            states = np.concatenate([starts[:, None], table[:, :, 2]], axis=1)
+            self._record.add(states, table[:, :, 0], table[:, :, 1])
+
+    def _ended(self, visit: Visit) -> None:
+        with self._lock:
+            if self._open.pop(visit.id, None) is not None and visit.step > 0:
+                self._pending.append(visit._steps)
+
+    def _state(self, argument: str, state: object) -> int:
+        try:
+            found = operator.index(state)  # type: ignore[arg-type]  # that is what is found out
+        except TypeError:
+            found = -1
+        if not 0 <= found < self.num_states:
+            refuse(argument, shown(repr(state)), f"a state from 0 to {self.num_states - 1}")
+        return found
+
+    def _outcome(self, reward: Any) -> int:
+        try:
+            return bayes.outcome_of(float(reward), self.reward_values)
+        except (TypeError, ValueError):
+            refuse("reward", shown(repr(reward)), f"one of the reward values {self.reward_values.tolist()}")
+
+    def _ending(self) -> int:
+        if 0.0 not in self._outcomes:
+            refuse("next_state", None, "reward values with 0 among them, where the world can end an episode")
+        return self.num_states
+
+
+def _replayed(policy: Controller, steps: list[Any]) -> int | None:
+    """What a policy does after these steps; None if it would have done something else on the way."""
+    state, node = steps[0], int(policy.first[steps[0]])
+    for t, (action, outcome, following) in enumerate(steps[1:]):
+        if int(policy.actions[t][state, node]) != action:
+            return None
+        node = int(policy.successors[t][state, node, outcome])
+        state = following
+    return int(policy.actions[len(steps) - 1][state, node])
+
+
+def _weights(weights: ArrayLike | None, num_contexts: int) -> Floats | None:
+    if weights is None:
+        return None
+    known = as_floats("weights", weights, (num_contexts,))
+    check_probabilities("weights", known, "contexts")
+    if (known <= 0).any():
+        refuse(at("weights", first(known <= 0)), 0.0, "a positive weight")
+    return known

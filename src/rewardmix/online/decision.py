@@ -1,0 +1,166 @@
+"""What to play next, given what was seen: open the world first, then sample from the posterior and plan.
+
+    look again when some n(x) or n(x, y) has grown by half, or the episodes by a tenth:
+        V_0 = the largest chance to meet, within an episode, an x that was tried less than TRIED times
+        if V_0 > UNKNOWN:   play the policy that has it
+        else:               carry the chains of the posterior on
+                            for each chain: draw moves from their posterior, and plan in the world that was drawn
+                            visits are shared out among these policies by chance
+
+Posterior sampling alone finds what many episodes lead to by chance, and next to never what needs a row of right
+actions: draws of a world that nobody saw point in all directions. So the first slot of the augmented MDP of Algorithm 2
+comes first, by counts alone. Its second slot, which covers pairs, is left to the posterior: draws disagree about pairs
+that nobody saw, and rewards tell soon which of them do not matter.
+
+One policy for each chain, and not one of them for all visits, because looks are few: a draw that avoids what would
+refute it makes no count grow, and alone it would be played until the episodes have grown, again and again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rewardmix._check import Floats
+from rewardmix.exploration import kernels as augmented_kernels
+from rewardmix.exploration.augmented import estimate, start_value
+from rewardmix.exploration.confidence import Size
+from rewardmix.model import RewardMixingMDP
+from rewardmix.online import kernels, posterior
+from rewardmix.online.posterior import Chains, Stream
+from rewardmix.online.record import Record
+from rewardmix.planning import plan
+from rewardmix.policy import Controller
+from rewardmix.recovery.likelihood import Mixture
+from rewardmix.widths import action_width, choice_width
+
+TRIED = 4
+"""Tries after which a state-action is no longer strange: a door that opens every second time stays shut at all of them
+one time in sixteen."""
+
+UNKNOWN = 0.1
+"""Chance to meet a strange state-action above which it is looked for."""
+
+MOVES = 1.0
+"""Dirichlet prior on moves: so many imagined visits, spread evenly over all states."""
+
+GAP = 1e-3
+"""Of planning, a step and reward range."""
+
+LEAST_WEIGHT = 1e-12
+"""A model's weights are positive."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What is played until the next look.
+
+    Attributes:
+        policies: controllers that visits are shared out among.
+        explores: whether they look for what nobody tried; otherwise each is the best in a world that was drawn.
+        uncertainty: V_0, the chance to meet something that was hardly tried.
+        chains: the posterior's.
+    """
+
+    policies: tuple[Controller, ...]
+    explores: bool
+    uncertainty: float
+    chains: Chains
+
+
+def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
+    """Look at everything seen so far, and choose what to play."""
+    search, uncertainty = search_for_the_strange(seen)
+    if uncertainty > UNKNOWN:
+        return Decision((search,), True, uncertainty, chains)
+    chains = posterior.update(chains, seen.evidence(), stream)
+    worlds = [drawn_model(seen, chains, chain, stream) for chain in range(chains.number)]
+    return Decision(tuple(best_policy(world) for world in worlds), False, uncertainty, chains)
+
+
+def best_policy(model: RewardMixingMDP) -> Controller:
+    """The best policy, nearly."""
+    reach = float(model.reward_values[-1] - model.reward_values[0])
+    return plan(model, gap=GAP * model.horizon * reach).policy
+
+
+@dataclass(frozen=True)
+class Strange:
+    """The setting in which the first slot counts what was hardly tried: a bonus of one for that, none for moves."""
+
+    scaled: bool = False
+
+    def pair(self, counts: ArrayLike, size: Size) -> Any:
+        """One up to ``TRIED`` tries."""
+        return (np.asarray(counts) < TRIED).astype(np.float64)
+
+    def move(self, counts: ArrayLike, size: Size) -> Any:
+        """Moves are taken as they were seen."""
+        return np.zeros(np.shape(counts))
+
+    def start(self, size: Size) -> Any:
+        """Likewise the first state."""
+        return 0.0
+
+
+def search_for_the_strange(seen: Record) -> tuple[Controller, float]:
+    """The policy that most likely meets a state-action that was hardly tried, and that chance under T-hat."""
+    tally, setting = seen.tally, Strange()
+    tally.list_moves()
+    sizes = tally.num_states, tally.num_actions, tally.horizon
+    size = Size(*sizes, tally.num_states + tally.ended_early, 0.5, tally.episodes)
+    hat = estimate(tally, setting, size)  # type: ignore[arg-type]  # it needs no name and promises nothing
+    choices = np.zeros((tally.horizon, tally.num_states), choice_width(tally.num_actions))
+    after, value = np.zeros((tally.horizon, tally.num_x)), np.zeros(tally.num_states)
+    bonus = setting.pair(tally.visits, size)
+    augmented_kernels.plan_slot(hat, bonus, np.zeros(after.shape), choices, after, value)
+    uncertainty = start_value(value, tally, setting, size)  # type: ignore[arg-type]  # as above
+    return markov_controller((choices >> 1).astype(action_width(tally.num_actions)), tally.reward_values), uncertainty
+
+
+def markov_controller(actions: Any, reward_values: Floats) -> Controller:
+    """Actions (H, S) as a controller of one node."""
+    horizon, num_states = actions.shape
+    stay = np.zeros((num_states, 1, reward_values.size), np.int16)
+    plays = tuple(np.ascontiguousarray(actions[t, :, None]) for t in range(horizon))
+    return Controller(plays, (stay,) * horizon, np.zeros(num_states, np.int64), reward_values)
+
+
+def drawn_model(seen: Record, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
+    """A world drawn from the posterior: laws of a chain, and moves given their counts."""
+    mixture = posterior.mixture_of(chains, chain, seen.tally.reward_values.size)
+    shapes = move_counts(seen)
+    rows = np.empty_like(shapes)
+    kernels.draw_rows(shapes, stream, rows)
+    return world_of(seen, mixture, rows)
+
+
+def move_counts(seen: Record) -> Floats:
+    """(X, S'): moves seen, with those of the prior. S' is S, or S + 1 if the world has ended episodes."""
+    tally = seen.tally
+    counts = tally.moves_matrix().toarray().astype(np.float64)
+    size = tally.num_states + tally.ended_early
+    return np.ascontiguousarray(counts[:, :size]) + MOVES / size
+
+
+def world_of(seen: Record, mixture: Mixture, rows: Floats) -> RewardMixingMDP:
+    """The model with these laws and these moves (X, S'); an end is the last state, never left, and pays 0."""
+    tally, values, contexts = seen.tally, seen.tally.reward_values, mixture.num_contexts
+    size, actions = rows.shape[1], tally.num_actions
+    laws = np.zeros((contexts, size, actions, values.size))
+    laws[:, : tally.num_states] = mixture.laws.reshape(contexts, tally.num_states, actions, values.size)
+    transition, starts = np.zeros((size, actions, size)), np.zeros(size)
+    transition[: tally.num_states] = rows.reshape(tally.num_states, actions, size)
+    starts[: tally.num_states] = tally.starts + MOVES / tally.num_states
+    if size > tally.num_states:
+        laws[:, -1, :, int(np.searchsorted(values, 0.0))] = 1.0
+        transition[-1, :, -1] = 1.0
+    laws /= laws.sum(axis=-1, keepdims=True)
+    weights = np.maximum(mixture.weights, LEAST_WEIGHT)
+    if contexts == 1:  # a model has two contexts at least: twice the same
+        laws, weights = np.repeat(laws, 2, axis=0), np.ones(2)
+    rewards = np.ascontiguousarray(laws[..., 1]) if values.size == 2 else laws
+    return RewardMixingMDP(transition, starts / starts.sum(), weights / weights.sum(), rewards, tally.horizon, values)

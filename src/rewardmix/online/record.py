@@ -1,0 +1,150 @@
+"""What ended visits showed, in counts that do not grow with their number beyond the distinct ones.
+
+    counts   of starts, moves, visits and pairs: those of exploration (``Tally``), so that Algorithm 2 can plan on them
+    bags     of (state-action, reward value), equal ones counted together: all that the posterior of rewards looks at
+
+Only steps that were seen are counted, in whichever order their visits ended. A visit that was abandoned is shorter,
+nothing else; one that the world ended has moved to the end, which is state S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._check import Floats
+from rewardmix._counting import FREE, KEY, LIMIT
+from rewardmix.exploration import kernels
+from rewardmix.exploration.compiled import counts_of
+from rewardmix.exploration.tally import Tally
+from rewardmix.model import state_action
+from rewardmix.online.posterior import Evidence
+from rewardmix.recovery.patterns import Patterns, merged
+from rewardmix.widths import symbol_width
+
+GROWTH = 1.5
+"""It is time to look again when some count has grown by half ..."""
+
+LONGEST = 0.1
+"""... or the episodes by a tenth ..."""
+
+FEW = 2
+"""... where the count of a state-action, or of a pair, of less than this is taken for this."""
+
+
+@dataclass
+class Record:
+    """Counts so far, and when they were last looked at.
+
+    Attributes:
+        tally: counts of exploration; its limits say when it is time to look again.
+        bags: merged bags of all episodes but the ``fresh`` ones.
+        fresh: bags that came since.
+        looked: number of episodes at the last look.
+    """
+
+    tally: Tally
+    bags: Patterns
+    fresh: list[Patterns] = field(default_factory=list)
+    looked: int = 0
+
+    @staticmethod
+    def blank(num_states: int, num_actions: int, horizon: int, reward_values: Floats) -> Record:
+        """Nothing seen yet."""
+        tally = Tally.fresh((num_states, num_actions, horizon), reward_values, ordered=False)
+        return Record(tally, no_bags(tally.num_x, reward_values.size))
+
+    @property
+    def episodes(self) -> int:
+        """Visits counted."""
+        return self.tally.episodes
+
+    @property
+    def due(self) -> bool:
+        """Whether some count has grown enough for another look."""
+        grown = self.tally.progress[kernels.DIRTY] + self.tally.progress[kernels.NEWS] > 0
+        return bool(grown) or self.episodes >= self.looked + max(1, int(LONGEST * self.looked))
+
+    def add(self, states: NDArray[Any], actions: NDArray[Any], outcomes: NDArray[Any]) -> None:
+        """Count visits of one length L: states (n, L + 1), where S is the end, actions and outcomes (n, L)."""
+        number, length = actions.shape
+        if number == 0 or length == 0:
+            return
+        tally = self.tally
+        tally.pairs.used = int(tally.progress[kernels.USED])
+        tally.pairs.make_room(number * length * (length + 1) // 2)
+        moves = tally.seen_moves
+        assert moves is not None  # an agent does not know where moves lead
+        moves.make_room(number * length)
+        steps, no_picks = np.full(number, length, np.int32), np.full((number, 2), -1, np.int64)
+        path, played, paid = (np.ascontiguousarray(part, np.int32) for part in (states, actions, outcomes))
+        tally.mark[:] = 0  # stamps of visits of another length would be read wrongly
+        moves.used += kernels.count_played(
+            counts_of(tally), path, played, paid, steps, no_picks, tally.ordered,
+            *tally.pairs.hashing, GROWTH, FEW, moves.records, *moves.hashing,
+        )  # fmt: skip
+        x = state_action(path[:, :-1].astype(np.int64), played, tally.num_actions)
+        symbols = (x * self.bags.num_values + paid).astype(self.bags.symbols.dtype).ravel()
+        offsets = np.arange(number + 1, dtype=np.int64) * length
+        self.fresh.append(Patterns(symbols, offsets, np.ones(number), tally.num_x, self.bags.num_values))
+
+    def evidence(self) -> Evidence:
+        """What the rewards say."""
+        self.merge()
+        together = np.zeros((self.tally.num_x, self.tally.num_x), np.int64)
+        keys, tables = self.tally.pairs.sorted_tables()
+        one, other = np.divmod(keys, self.tally.num_x)
+        together[one, other] = together[other, one] = tables.sum(axis=(1, 2))
+        return Evidence(self.bags, together)
+
+    def merge(self) -> None:
+        """Count the fresh bags together with equal ones."""
+        if self.fresh:
+            self.bags, self.fresh = merged(joined([self.bags, *self.fresh])), []
+
+    def look(self) -> None:
+        """Note the counts of now: the next look is due when one of them has grown."""
+        tally = self.tally
+        self.looked = tally.episodes
+        tally.visit_limits[:] = np.ceil(GROWTH * np.maximum(tally.visits, FEW)).astype(np.int64)
+        nothing = np.zeros(tally.num_x, bool)
+        kernels.set_limits(tally.pairs.records, GROWTH, FEW, tally.ordered, tally.num_x, nothing)
+        tally.dirty[:] = False
+        tally.progress[kernels.DIRTY] = tally.progress[kernels.NEWS] = 0
+
+    def limits(self) -> NDArray[np.int64]:
+        """(P,) limits of the pairs, in the order of their keys."""
+        records = self.tally.pairs.records
+        return np.ascontiguousarray(records[self._in_order(), LIMIT])
+
+    def set_limits(self, limits: NDArray[np.int64]) -> None:
+        """Put back what ``limits`` gave."""
+        self.tally.pairs.records[self._in_order(), LIMIT] = limits
+
+    def _in_order(self) -> NDArray[np.int64]:
+        """Where the pairs are, in the order of their keys."""
+        keys = self.tally.pairs.records[:, KEY]
+        used = np.flatnonzero(keys != FREE)
+        return np.asarray(used[np.argsort(keys[used])])
+
+
+def no_bags(num_points: int, num_values: int) -> Patterns:
+    """No bag at all."""
+    return Patterns(
+        np.empty(0, symbol_width(num_points * num_values)), np.zeros(1, np.int64), np.empty(0), num_points, num_values
+    )
+
+
+def joined(parts: list[Patterns]) -> Patterns:
+    """Bags one after the other."""
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    return Patterns(
+        np.concatenate([part.symbols for part in parts]),
+        np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+        np.concatenate([part.counts for part in parts]),
+        parts[0].num_points,
+        parts[0].num_values,
+    )

@@ -1,0 +1,162 @@
+"""An agent as plain data, and back: arrays, metadata, and the controllers that its visits play.
+
+Visits that ended are counted first, which changes nothing that the agent will do. Open visits are kept with what they
+showed so far and with the policies that were shared out when they began.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rewardmix import stored
+from rewardmix._check import as_floats, as_indices, check_shape, refuse
+from rewardmix.exploration import kernels
+from rewardmix.moments import packed as packed_moments
+from rewardmix.moments import unpacked as unpacked_moments
+from rewardmix.online.agent import Agent, Visit
+from rewardmix.online.decision import Decision
+from rewardmix.online.posterior import Chains
+from rewardmix.policy import Controller
+from rewardmix.recovery.patterns import Patterns
+from rewardmix.stored import Arrays
+
+SIZES = ("num_states", "num_actions", "horizon", "num_contexts", "seed")
+DRAWN = ("weights", "tables", "logliks")
+
+
+def packed(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]]:
+    """(arrays, metadata, controllers) of an agent."""
+    with agent._learning:
+        agent._count()
+        with agent._lock:
+            visits = [(visit, list(visit._steps)) for visit in agent._open.values()]
+            decisions = _distinct([agent._decision, *(visit._decision for visit, _ in visits)])
+            arrays, meta = _visits(visits, decisions)
+            arrays |= {"stream": agent._stream.copy(), "shares": agent._shares.copy()}
+            meta |= {name: getattr(agent, name) for name in SIZES}
+            meta |= {"begun": agent._begun, "switches": agent._switches}
+        seen, sizes = packed_moments(agent._record.tally.moments())
+        arrays |= {f"seen/{name}": array for name, array in seen.items()} | _record(agent)
+        chains = agent._decision.chains
+        arrays |= {name: getattr(chains, name) for name in DRAWN}
+        known = {} if agent.weights is None else {"known_weights": agent.weights}
+        meta |= {"seen": sizes, "seeded": chains.seeded, "looked": agent._record.looked}
+    return arrays | known, meta, [policy for decision in decisions for policy in decision.policies]
+
+
+def unpacked(arrays: Arrays, meta: dict[str, Any], policies: list[Controller]) -> Agent:
+    """The way back from ``packed``."""
+    moments = unpacked_moments(_part(arrays, "seen/"), stored.entry(meta, "seen", dict))
+    agent = Agent(
+        **{name: stored.entry(meta, name, int) for name in SIZES},
+        reward_values=moments.reward_values,
+        weights=arrays.get("known_weights"),
+    )
+    agent._record.tally.add(moments)
+    _restore_record(agent, arrays, stored.entry(meta, "looked", int))
+    decisions = _decisions(agent, arrays, meta, policies)
+    agent._decision = decisions[0]
+    for name in ("stream", "shares"):
+        check_shape(name, arrays[name], (4,))
+        getattr(agent, f"_{name}")[:] = arrays[name]
+    agent._begun, agent._switches = (stored.entry(meta, name, int) for name in ("begun", "switches"))
+    _restore_visits(agent, arrays, meta, decisions)
+    return agent
+
+
+def _distinct(decisions: list[Decision]) -> list[Decision]:
+    """Each decision once, the first one first."""
+    return list({id(decision): decision for decision in decisions}.values())
+
+
+def _visits(visits: list[tuple[Visit, list[Any]]], decisions: list[Decision]) -> tuple[Arrays, dict[str, Any]]:
+    steps = [step for _, shown in visits for step in shown[1:]]
+    place = {id(decision): number for number, decision in enumerate(decisions)}
+    rows = [
+        (shown[0], len(shown) - 1, place[id(v._decision)], [p is v._policy for p in v._decision.policies].index(True))
+        for v, shown in visits
+    ]
+    arrays = {
+        "open_visits": np.array(rows, np.int64).reshape(-1, 4),
+        "open_steps": np.array(steps, np.int64).reshape(-1, 3),
+    }
+    facts = [
+        {"policies": len(decision.policies), "explores": decision.explores, "uncertainty": decision.uncertainty}
+        for decision in decisions
+    ]
+    return arrays, {"ids": [visit.id for visit, _ in visits], "decisions": facts}
+
+
+def _record(agent: Agent) -> Arrays:
+    record = agent._record
+    record.merge()
+    bags = {"symbols": record.bags.symbols, "offsets": record.bags.offsets, "counts": record.bags.counts}
+    due = record.tally.progress[[kernels.DIRTY, kernels.NEWS]]
+    return {**bags, "pair_limits": record.limits(), "visit_limits": record.tally.visit_limits.copy(), "due": due}
+
+
+def _restore_record(agent: Agent, arrays: Arrays, looked: int) -> None:
+    record = agent._record
+    num_x, num_values = record.tally.num_x, agent.reward_values.size
+    as_indices("symbols", arrays["symbols"], num_x * num_values, (None,))
+    offsets, counts = arrays["offsets"], as_floats("counts", arrays["counts"], (None,))
+    check_shape("offsets", offsets, (counts.size + 1,))
+    if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != arrays["symbols"].size:
+        refuse("offsets", "something else", "where each bag begins")
+    record.bags = Patterns(arrays["symbols"], offsets, counts, num_x, num_values)
+    for name, size in (("visit_limits", num_x), ("due", 2), ("pair_limits", record.limits().size)):
+        check_shape(name, arrays[name], (size,))
+    record.tally.visit_limits[:] = arrays["visit_limits"]
+    record.set_limits(arrays["pair_limits"])
+    record.tally.progress[[kernels.DIRTY, kernels.NEWS]] = arrays["due"]
+    record.looked = looked
+
+
+def _decisions(agent: Agent, arrays: Arrays, meta: dict[str, Any], policies: list[Controller]) -> list[Decision]:
+    """Every decision that somebody follows; all of them with the chains of now."""
+    blank = agent._decision.chains
+    drawn = {name: as_floats(name, arrays[name], getattr(blank, name).shape) for name in DRAWN}
+    chains = Chains(**drawn, seeded=float(meta["seeded"]), known=agent.weights is not None)
+    left, decisions = list(policies), []
+    for facts in stored.entry(meta, "decisions", list):
+        number = stored.entry(facts, "policies", int)
+        mine, left = tuple(left[:number]), left[number:]
+        for policy in mine:
+            _check_policy(agent, policy)
+        decisions.append(Decision(mine, stored.entry(facts, "explores", bool), float(facts["uncertainty"]), chains))
+    if left or not decisions or any(not decision.policies for decision in decisions):
+        refuse("decisions", f"{len(policies)} policies", "the policies of at least one decision")
+    return decisions
+
+
+def _check_policy(agent: Agent, policy: Controller) -> None:
+    mine = policy.horizon, policy.reward_values.tolist()
+    if mine != (agent.horizon, agent.reward_values.tolist()) or policy.first.size < agent.num_states:
+        refuse("policy", f"(horizon, reward values) = {mine}", "a policy of this agent")
+    if max(int(actions.max()) for actions in policy.actions) >= agent.num_actions:
+        refuse("policy", "an action that there is not", f"actions below {agent.num_actions}")
+
+
+def _restore_visits(agent: Agent, arrays: Arrays, meta: dict[str, Any], decisions: list[Decision]) -> None:
+    rows, steps, ids = arrays["open_visits"], arrays["open_steps"], stored.entry(meta, "ids", list)
+    check_shape("open_visits", rows, (len(ids), 4))
+    check_shape("open_steps", steps, (int(rows[:, 1].sum()), 3))
+    begin = 0
+    for name, (state, length, place, number) in zip(ids, rows.tolist(), strict=True):
+        if type(name) not in (int, str) or name in agent._open or not 0 <= place < len(decisions):
+            refuse("open_visits", repr(name), "a visit with an id of its own")
+        decision = decisions[place]
+        as_indices("open_visits", np.array([number]), len(decision.policies))
+        policy = decision.policies[number]
+        visit = agent._open[name] = Visit(agent, name, agent._state("state", state), decision, policy)
+        for action, outcome, following in steps[begin : begin + length].tolist():
+            if action != visit.action or not 0 <= outcome < agent.reward_values.size:
+                refuse("open_steps", (action, outcome), "what its policy does, and an outcome that there is")
+            visit.observe(float(agent.reward_values[outcome]), following)
+        begin += length
+
+
+def _part(arrays: Arrays, prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
