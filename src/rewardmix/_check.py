@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix._errors import InputError as InputError
+from rewardmix._errors import quoted as quoted
 from rewardmix._errors import refuse as refuse
 from rewardmix._errors import shown as shown
 
@@ -143,7 +144,7 @@ def as_seed(argument: str, value: object) -> int:
 
 def _whole(argument: str, value: object, wanted: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", wanted)
+        refuse(argument, f"{quoted(value)} ({type(value).__name__})", wanted)
     return int(value)
 
 
@@ -152,7 +153,7 @@ def as_number(argument: str, value: object, *, above: float = -math.inf, below: 
     wanted = "a finite number" + (f" above {above:g}" if above > -math.inf else "")
     wanted += (" and" if above > -math.inf else "") + f" below {below:g}" if below < math.inf else ""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", wanted)
+        refuse(argument, f"{quoted(value)} ({type(value).__name__})", wanted)
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond all floats
@@ -165,21 +166,23 @@ def as_number(argument: str, value: object, *, above: float = -math.inf, below: 
 def as_instance(argument: str, value: object, kind: type[T]) -> T:
     """``value``, refused unless it is a ``kind``."""
     if not isinstance(value, kind):
-        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", f"a {kind.__name__}")
+        refuse(argument, f"{quoted(value)} ({type(value).__name__})", f"a {kind.__name__}")
     return value
 
 
 def as_path(argument: str, value: object) -> Path:
     """``value`` as a path."""
-    if not isinstance(value, str | os.PathLike):
-        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", "a path")
-    return Path(value)
+    try:
+        os.fsencode(value)  # type: ignore[arg-type]  # anything may come
+    except (TypeError, ValueError):
+        refuse(argument, f"{quoted(value)} ({type(value).__name__})", "a path")
+    return Path(os.fsdecode(value))  # type: ignore[arg-type]
 
 
 def check_callback(argument: str, value: object) -> None:
     """Refuse what is neither a function nor None."""
     if value is not None and not callable(value):
-        refuse(argument, f"{shown(repr(value))} ({type(value).__name__})", "a function, or None")
+        refuse(argument, f"{quoted(value)} ({type(value).__name__})", "a function, or None")
 
 
 def as_indices(

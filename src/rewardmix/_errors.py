@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 LONGEST = 400
@@ -17,10 +18,15 @@ def refuse(argument: str, found: object, expected: str) -> NoReturn:
     raise InputError(f"{argument}: found {shown(found)}, expected {expected}")
 
 
-def shown(value: object) -> str:
-    """``value`` as text that fits into a message: one line, not too long, printable wherever it goes."""
+def quoted(value: object) -> str:
+    """``value`` as a program would write it, as far as it fits into a message."""
+    return shown(value, repr)
+
+
+def shown(value: object, write: Callable[[object], str] = str) -> str:
+    """``value`` as text that fits into a message: not too long, printable wherever it goes."""
     try:
-        text = str(value)
+        text = write(value)
     except ValueError:  # Python writes out no whole number of thousands of digits
         text = f"a {type(value).__name__} of very many digits"
     text = text.encode("utf-8", "backslashreplace").decode()

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from rewardmix import stored
-from rewardmix._check import InputError, refuse, shown
+from rewardmix._check import InputError, as_path, refuse, shown
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
@@ -31,6 +31,7 @@ class Form(NamedTuple):
 
 def save(path: str | os.PathLike[str], noun: Any) -> None:
     """Write a noun to a file, atomically. Which nouns: the keys of ``FORMS``."""
+    path = as_path("path", path)
     for kind, form in FORMS.items():
         if type(noun) is form.noun:
             stored.write(path, kind, *form.pack(noun))
@@ -44,6 +45,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Nothing in the file is trusted: its checksum must match, and the noun is made by the constructor that checks
     everybody's. A plan must have the lower end that its policy earns; its upper end is as claimed by the file.
     """
+    path = as_path("path", path)
     kind, arrays, meta = stored.read(path, tuple(FORMS))
     name = os.fspath(path)
     try:

@@ -35,8 +35,8 @@ from rewardmix._check import (
     as_reward_values,
     as_seed,
     check_callback,
+    quoted,
     refuse,
-    shown,
 )
 from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
 from rewardmix.certificate import Asked, Certificate, Found, Truth, certify
@@ -147,7 +147,7 @@ def learn(
         resamples=as_count("resamples", resamples, least=0 if episodes is not None or to_threshold(confidence) else 2),
         horizon=None if horizon is None else as_count("horizon", horizon),
         reward_values=None if reward_values is None else as_reward_values(reward_values),
-        tell=on_update or (lambda stage: None),
+        tell=(lambda stage: None) if on_update is None else on_update,
         checkpoint=None if checkpoint is None else as_path("checkpoint", checkpoint),
     )
     as_count("validate", validate, least=0)
@@ -206,7 +206,7 @@ class _Run:
         """Refuse what cannot be asked, or afforded, before anything is played."""
         check_callback("on_update", on_update)
         if not callable(self.method):
-            refuse("method", shown(repr(self.method)), "a function: best or paper of rewardmix.recovery")
+            refuse("method", quoted(self.method), "a function: best or paper of rewardmix.recovery")
         states, actions, length = self._sizes()
         played = FIRST_ROUND if episodes is None else as_count("episodes", episodes)
         points, values = states * actions, self._num_values()

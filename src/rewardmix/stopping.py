@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rewardmix import stored, theory
-from rewardmix._check import refuse, shown
+from rewardmix._check import quoted, refuse
 from rewardmix.exploration.confidence import Confidence, Paper, Theory
 
 FIRST_ROUND = 1000
@@ -96,7 +96,7 @@ def rounds_passed(folder: Path | None) -> int:
         number = None
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MOST_ROUNDS:
         wanted = f'{{"passed": a whole number from 0 to {MOST_ROUNDS}}}, as learn writes it; or another folder'
-        refuse("checkpoint", f"{shown(repr(text))} in {path}", wanted)
+        refuse("checkpoint", f"{quoted(text)} in {path}", wanted)
     return number
 
 

@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import InputError, shown
+from rewardmix._check import InputError, quoted
 from rewardmix._version import __version__
 from rewardmix.work import afford
 
@@ -77,7 +77,7 @@ def read(
     header = _header(name, metadata, oldest)
     kind = header["kind"]
     if kinds is not None and kind not in kinds:
-        _refuse(name, f"holding a {shown(repr(kind))}", f"one of {', '.join(kinds)}")
+        _refuse(name, f"holding a {quoted(kind)}", f"one of {', '.join(kinds)}")
     arrays = _arrays(name, tensors, buffer[begin:])
     if header["schema"] > 1 and header.get("checksum") != checksum(header, arrays):
         _refuse(name, "whose content does not match its checksum", "a file as it was written; this one was damaged")

@@ -51,7 +51,7 @@ def threshold(accuracy: float, separation: float, horizon: int) -> float:
 
     The theorem's; section 4 also divides by the number of levels (departure 15 of docs/paper.md).
     """
-    gap = max(as_number("separation", separation, above=-1e-300), tolerance(accuracy, horizon))
+    gap = max(as_number("separation", separation, above=-1e-300, below=1e60), tolerance(accuracy, horizon))
     found = accuracy / float(horizon) ** 3 * gap
     if found < SMALLEST:
         refuse(
@@ -152,7 +152,7 @@ def _sizes(num_states: int, num_actions: int, horizon: int) -> tuple[float, floa
 
 
 def _threshold(value: float) -> float:
-    if not as_number("threshold", value, above=0.0) >= SMALLEST:
+    if not as_number("threshold", value, above=0.0, below=1e60) >= SMALLEST:
         refuse("threshold", value, f"a number of at least {SMALLEST:g}")
     return float(value)
 

@@ -428,7 +428,7 @@ def tried(line: list[str]) -> dict[str, Any]:
     return {
         "code": code,
         "said": said[-500:],
-        "told": complained[-800:],
+        "told": complained[:300] + complained[300:][-800:],
         "left": str(left) if left and code == 2 else "",
         "seconds": seconds,
     }

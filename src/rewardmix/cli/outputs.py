@@ -37,7 +37,7 @@ def check_folder(option: str, path: Path | None) -> None:
 def _try(option: str, folder: Path, name: str) -> None:
     """Write nothing into a folder, under a name as long as the one that is wanted."""
     try:
-        with tempfile.TemporaryFile(dir=folder, prefix=f".{name}."):
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
             pass
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

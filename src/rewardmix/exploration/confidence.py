@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import theory as numbers
-from rewardmix._check import as_number, refuse, shown
+from rewardmix._check import as_number, quoted, refuse
 
 
 class Size(NamedTuple):
@@ -162,7 +162,7 @@ def as_confidence(setting: object) -> Confidence:
     """``setting``, refused unless it has everything that a setting has."""
     if isinstance(setting, type) or not isinstance(setting, Confidence):
         wanted = "a setting of rewardmix.exploration: practical, theory or paper(c)"
-        refuse("confidence", f"{shown(repr(setting))} ({type(setting).__name__})", wanted)
+        refuse("confidence", f"{quoted(setting)} ({type(setting).__name__})", wanted)
     return setting
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import problems
-from rewardmix._check import as_count, as_instance, as_number, as_path, as_seed, check_callback, refuse, shown
+from rewardmix._check import as_count, as_instance, as_number, as_path, as_seed, check_callback, quoted, refuse
 from rewardmix._errors import InputError
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import kernels
@@ -133,7 +133,8 @@ def explore(
     if tried is not None:
         as_count("tried", tried)
     as_count("least", least, least=0)
-    if as_number("growth", growth) < 1.0:
+    growth = as_number("growth", growth, below=1e9)
+    if growth < 1.0:
         refuse("growth", growth, "a factor of at least 1")
     as_seed("seed", seed)
     check_callback("on_update", on_update)
@@ -172,7 +173,7 @@ def _check_parts(confidence: Any, counts: Any, strategy: Any, engine: Any, after
     as_instance("counts", counts, Counting)
     for name, value in (("strategy", strategy), ("engine", engine)):
         if not callable(value):
-            refuse(name, shown(repr(value)), "a function of rewardmix.exploration")
+            refuse(name, quoted(value), "a function of rewardmix.exploration")
     if after is not None:
         as_instance("after", after, Exploration)
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rewardmix._check import refuse
+from rewardmix._check import quoted, refuse
 from rewardmix.model import RewardMixingMDP
 from rewardmix.problems.generated import random
 from rewardmix.problems.hard import hard
@@ -36,7 +36,7 @@ def names() -> tuple[str, ...]:
 def make(name: str, **options: Any) -> RewardMixingMDP:
     """The problem called ``name``; each builder's own documentation tells its options."""
     if not isinstance(name, str) or name not in CATALOGUE:
-        refuse("name", repr(name), f"one of {', '.join(CATALOGUE)}")
+        refuse("name", quoted(name), f"one of {', '.join(CATALOGUE)}")
     known = inspect.signature(CATALOGUE[name]).parameters
     for option in options:
         if option not in known:

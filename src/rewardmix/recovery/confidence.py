@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import theory
-from rewardmix._check import Floats, as_instance, as_number, check_callback, refuse
+from rewardmix._check import Floats, as_instance, as_number, quoted, refuse
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.recovery.covariances import Radius, covariances, smoothed
@@ -235,7 +235,8 @@ def confidence_set(
         radius: ``hoeffding``, ``normal(3.0)`` or a function of the same form.
     """
     as_instance("moments", moments, Moments)
-    check_callback("radius", radius)
+    if not callable(radius):
+        refuse("radius", quoted(radius), "a function: hoeffding or normal(3.0) of rewardmix.recovery")
     if moments.episodes == 0:
         refuse("moments", "no episodes", "at least one: nothing can be recovered from nothing")
     share = theory.share(as_number("failure", failure, above=0.0, below=1.0))

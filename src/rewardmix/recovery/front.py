@@ -14,9 +14,9 @@ from rewardmix._check import (
     as_number,
     as_seed,
     at,
-    check_callback,
     check_probabilities,
     first,
+    quoted,
     refuse,
 )
 from rewardmix.episodes import Episodes
@@ -60,12 +60,13 @@ def recover(
     """
     contexts = as_count("num_contexts", num_contexts, least=2)
     if not callable(method):
-        refuse("method", repr(method), "a function: best, paper, spectral or sweep(...) of rewardmix.recovery")
+        refuse("method", quoted(method), "a function: best, paper, spectral or sweep(...) of rewardmix.recovery")
     if not (isinstance(prior, int | float) and prior == 0):
         as_number("prior", prior, above=0.0)
     as_number("failure", failure, above=0.0, below=1.0)
     as_number("accuracy", accuracy, above=0.0)
-    check_callback("radius", radius)
+    if not callable(radius):
+        refuse("radius", quoted(radius), "a function: hoeffding or normal(3.0) of rewardmix.recovery")
     afford_data(data, following, contexts)
     question = Question(contexts, as_weights(weights, contexts), float(prior), as_seed("seed", seed))
     return method(evidence_of(data, following, failure=failure, accuracy=accuracy, radius=radius), question)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import refuse
+from rewardmix._check import as_instance, refuse
 from rewardmix._version import __version__
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy
@@ -39,6 +39,7 @@ def playable(policy: Controller | MarkovPolicy, model: RewardMixingMDP, title: s
         model: the world as the policy believes it to be.
         title: for people.
     """
+    as_instance("model", model, RewardMixingMDP)
     controller = controller_of(policy, model)
     controller.check_fits(model)
     columns, nodes, first = compact(controller)

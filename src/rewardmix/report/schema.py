@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rewardmix._check import refuse, shown
+from rewardmix._check import quoted, refuse
 
 Check = Callable[[str, Any], None]
 
@@ -59,7 +59,7 @@ def check_depth(data: Any) -> None:
 
 
 def _found(value: Any) -> str:
-    return f"{shown(repr(value))} ({type(value).__name__})"
+    return f"{quoted(value)} ({type(value).__name__})"
 
 
 def _text(where: str, value: Any) -> None:
