@@ -14,6 +14,8 @@ from rewardmix.exploration.reference import Reference, augmented_rule
 from rewardmix.streams import Role
 from rewardmix.streams import stream as stream_of
 
+pytestmark = pytest.mark.machines
+
 SETTINGS = [practical, paper(1e-3), theory, Practical(0.5, 1 / 16)]
 
 
