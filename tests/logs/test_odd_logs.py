@@ -570,3 +570,162 @@ def test_parts_with_other_reward_values_are_no_parts_of_one_log(tmp_path):
     other = dataclasses.replace(episodes, reward_values=np.array([0.0, 2.0]))
     with pytest.raises(InputError, match="parts of one log, with the same states, actions, horizon and reward values"):
         logs.write(tmp_path / "a.parquet", [episodes, other])
+
+
+# fitting
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prior": -1}, "prior: found -1.0, expected a number of at least 0"),
+        ({"prior": -50.0}, "prior: found -50.0"),
+        ({"prior": float("inf")}, "prior: found inf"),
+        ({"prior": float("nan")}, "prior: found nan"),
+        ({"prior": 10**400}, "prior: found 10+"),
+        ({"prior": "1"}, "prior: found '1'"),
+        ({"share_held_out": 1.0}, "share_held_out: found 1.0"),
+        ({"share_held_out": -0.1}, "share_held_out: found -0.1"),
+        ({"share_held_out": 10**400}, "share_held_out: found 10+"),
+        ({"resamples": -1}, "resamples: found -1"),
+        ({"resamples": 10**400}, "resamples: found 10+"),
+        ({"resamples": 10**9}, "resamples: found a need of about .* operations, expected .* fewer resamples"),
+        ({"seed": -1}, "seed: found -1"),
+        ({"seed": 0.5}, "seed: found 0.5"),
+        ({"num_contexts": 1}, "num_contexts: found 1"),
+        ({"num_contexts": "many"}, "num_contexts: found 'many'"),
+        ({"num_contexts": 10**400}, "num_contexts: found 10+"),
+        ({"num_contexts": 10**9}, "num_contexts: found a need of about .* GiB"),
+        ({"max_contexts": 1}, "max_contexts: found 1"),
+        ({"max_contexts": 10**400}, "max_contexts: found 10+"),
+        ({"weights": [0.5, 0.6]}, "weights"),
+        ({"weights": [0.5, 10**400]}, "weights"),
+        ({"failure": 0}, "failure: found 0"),
+        ({"failure": 2}, "failure: found 2"),
+        ({"accuracy": -1}, "accuracy: found -1"),
+        ({"accuracy": float("nan")}, "accuracy: found nan"),
+        ({"gap": 0}, "gap: found 0"),
+        ({"gap": 10**400}, "gap: found 10+"),
+        ({"on_update": 3}, "on_update: found 3"),
+        ({"client": 3}, "client: found int"),
+        ({"crew": 3}, "crew: found int"),
+        ({"horizon": 2**40}, "horizon: found 1099511627776, expected at most 2147483647 steps"),
+        ({"horizon": 2**31 - 1}, "horizon: found a need of about .* operations.* a horizon near the longest episode"),
+        ({"horizon": 10**8}, "a need of about .* GiB of memory, expected at most 16 GiB: .* a shorter horizon"),
+    ],
+)  # fmt: skip
+def test_arguments_of_fit_are_refused_by_name_before_anything_is_done(options, message):
+    episodes = oracles.uniform_log(300)
+
+    def told(progress):
+        raise AssertionError("it began")
+
+    with pytest.raises(InputError, match=message):
+        logs.fit(episodes, **{"on_update": told, **options})
+
+
+def test_more_states_than_can_be_fitted_are_refused_with_an_estimate():
+    log = logs.read(table(), num_states=4_000_000)
+    with pytest.raises(InputError, match=r"found a need of about .* GiB of memory, expected at most 16 GiB: fewer"):
+        logs.fit(log, num_contexts=6)
+
+
+def test_more_starts_than_fit_are_refused_with_an_estimate(monkeypatch):
+    """Episodes that share no state-action say nothing about each other, and each is a start of its own."""
+    monkeypatch.setenv("REWARDMIX_MEMORY", "0.02")
+    count = 40
+    rows = {"episode": np.repeat(range(count), 2), "step": [0, 1] * count, "state": range(2 * count)}
+    source = pa.table({**rows, "action": [0] * 2 * count, "reward": [0, 1] * count})
+    with pytest.raises(InputError, match=r"data: found a need of about .* GiB of memory.* so that they hang together"):
+        logs.fit(logs.read(source, num_states=6000))
+
+
+def test_padding_episodes_to_a_far_horizon_is_refused_with_an_estimate():
+    log = logs.read(table(), horizon=2**31 - 1)
+    assert len(log) == 3
+    assert log.moments.horizon == 2**31 - 1
+    with pytest.raises(InputError, match="episodes: found a need of about .* GiB of memory"):
+        log.episodes()
+
+
+def test_the_chances_of_actions_need_no_table_of_all_situations():
+    """The same numbers as from a table of all situations and actions."""
+    from rewardmix.logs.offpolicy import _situations, chances
+
+    episodes = oracles.shortened(oracles.uniform_log(200))
+    fresh, others = episodes[:80], episodes[80:]
+    for follows in (False, True):
+        where, here = _situations(others, follows=follows), others.present
+        taken = {}
+        for situation, action in zip(where[here].tolist(), others.actions[here].tolist(), strict=True):
+            taken.setdefault(situation, []).append(action)
+        found, at = chances(fresh, others, follows=follows), _situations(fresh, follows=follows)
+        for k in range(len(fresh)):
+            for t in range(fresh.horizon):
+                seen = taken.get(int(at[k, t]), [])
+                share = seen.count(fresh.actions[k, t]) / max(len(seen), 1)
+                assert found[k, t] == (share if t < fresh.lengths[k] else 1.0)
+
+
+def test_actions_that_never_occur_change_nothing_about_the_logging_test():
+    from rewardmix.logs.behaviour import followed, logging_test
+
+    model = oracles.world()
+    rows = oracles.rows_of(oracles.simulate(oracles.WinStay(3), model, 300))
+    few = logs.read(pa.table(rows), num_states=4, num_actions=3)
+    many = logs.read(pa.table(rows), num_states=4, num_actions=40_000)
+    one, two = (logging_test(log.total(followed), log.world) for log in (few, many))
+    assert one.follows
+    assert one == two
+
+
+def test_a_log_with_40000_actions_is_counted():
+    rng = np.random.default_rng(0)
+    actions = rng.integers(40_000, size=60)
+    rows = {"episode": np.repeat(range(30), 2), "step": [0, 1] * 30, "state": [0, 1] * 30, "reward": [0, 1, 1] * 20}
+    log = logs.read(pa.table({**rows, "action": actions}), num_actions=40_000)
+    assert log.moments.outcomes.sum() == 60
+    assert log.episodes().actions.max() == actions.max() > 2**15
+    assert log.moments.visits[actions[1] + 40_000] == 0  # nobody kept where the last action led
+
+
+# sweeps
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"problems": []}, "problems: found list"),
+        ({"problems": {"a": 3}}, r"problems\['a'\]: found int"),
+        ({"methods": {}}, "methods: found none"),
+        ({"methods": {"a": 3}}, r"methods\['a'\]: found int"),
+        ({"episodes": 10}, "episodes: found int"),
+        ({"episodes": [10**400]}, "episodes: found 10+"),
+        ({"episodes": [0]}, "episodes: found 0"),
+        ({"episodes": [float("nan")]}, "episodes: found nan"),
+        ({"seeds": [-1]}, "seeds: found -1"),
+        ({"seeds": []}, "seeds: found none"),
+        ({"seeds": range(10**400)}, "seeds: found more than can be counted"),
+        ({"seeds": range(10**12)}, "sweep: found a need of about"),
+        ({"out": "."}, "out: found a folder"),
+        ({"out": 3}, "out: found int 3"),
+        ({"crew": 3}, "crew: found int"),
+        ({"on_update": 3}, "on_update: found 3"),
+    ],
+)
+def test_arguments_of_sweep_are_refused_by_name(tmp_path, options, message):
+    from rewardmix.logs.sweeping import METHODS, sweep
+
+    asked = {"problems": {"a": oracles.world()}, "methods": METHODS, "episodes": [10], "seeds": [0]}
+    asked |= {"out": tmp_path / "a.parquet", **options}
+    with pytest.raises(InputError, match=message):
+        sweep(**asked)
+
+
+def test_results_of_a_sweep_that_somebody_changed_are_refused(tmp_path):
+    from rewardmix.logs.sweeping import Row, stored_rows
+
+    row = {**vars(Row("a", "log", 10, 0)), "value": "high"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="column 'value': found 'high' in row 0 of"):
+        stored_rows(tmp_path / "a.parquet")

@@ -26,6 +26,7 @@ from rewardmix._kernels import kernel
 from rewardmix.algebra import eigenpairs, product
 from rewardmix.logs.compact import loaded
 from rewardmix.logs.world import World
+from rewardmix.work import afford
 
 SURE = 1e-3
 """Below this chance of a false alarm the log is said to follow rewards."""
@@ -115,7 +116,8 @@ def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, Strong
     """(p-value, where the association is strongest)."""
     from scipy.special import chdtrc
 
-    cells, action = np.divmod(codes, world.num_actions)
+    cells, played = np.divmod(codes, world.num_actions)
+    actions, action = np.unique(played, return_inverse=True)
     strata, outcome = np.divmod(cells, world.num_values)
     reward = world.reward_values[outcome]
     stratum, place = np.unique(strata, return_inverse=True)
@@ -123,7 +125,8 @@ def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, Strong
     mean = _sum(place, counts * reward, stratum.size) / np.maximum(total, 1)
     variance = _sum(place, counts * (reward - mean[place]) ** 2, stratum.size) / np.maximum(total, 1)
     scale = np.where((variance > 0) & (total > 1), variance / np.maximum(total - 1, 1), 0.0)
-    taken = np.zeros((stratum.size, world.num_actions))
+    _afford_test(stratum, actions.size, world)
+    taken = np.zeros((stratum.size, actions.size))
     np.add.at(taken, (place, action), counts)
     paid = np.zeros_like(taken)
     np.add.at(paid, (place, action), counts * reward)
@@ -137,8 +140,19 @@ def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, Strong
     size = np.abs(off) / np.sqrt(np.where(variances > 0, variances, np.inf))
     row, best = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
     shares = _shares(place == row, action == best, outcome, counts)
-    where = int(now[row]), best, *divmod(int(then[row]), world.num_actions)
+    where = int(now[row]), int(actions[best]), *divmod(int(then[row]), world.num_actions)
     return float(f"{chdtrc(freedom, statistic):.12g}"), (*where, *shares)
+
+
+def _afford_test(stratum: Codes, actions: int, world: World) -> None:
+    """Refuse a test whose tables of actions do not fit."""
+    groups = min(stratum.size, world.num_state_actions)
+    afford(
+        "actions",
+        memory=16 * groups * actions**2 + 64 * stratum.size * actions,
+        operations=100 * groups * actions**3,
+        change="fewer actions",
+    )
 
 
 def _quadratic(group: Any, off: Floats, diagonal: Floats, scale: Floats, taken: Floats) -> tuple[float, int]:

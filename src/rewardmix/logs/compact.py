@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rewardmix.episodes import ABSENT, Episodes, room_for
 from rewardmix.logs.world import World
 from rewardmix.model import state_action
+from rewardmix.work import afford_episodes
 
 if TYPE_CHECKING:
     from rewardmix.recovery.patterns import Patterns
@@ -65,6 +66,7 @@ class Compact:
 
     def episodes(self, world: World) -> Episodes:
         """As padded arrays."""
+        afford_episodes(len(self), world.horizon)
         here = np.arange(world.horizon) < self.lengths[:, None]
         x, z = np.divmod(self.symbols, world.num_values)
         state, action = np.divmod(x, world.num_actions)

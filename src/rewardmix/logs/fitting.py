@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import as_count, as_number, refuse
+from rewardmix._check import as_count, as_number, as_seed, check_callback, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
 from rewardmix.logs.cluster import Cluster
 from rewardmix.logs.compact import Compact, loaded
-from rewardmix.logs.crew import Crew, Here
+from rewardmix.logs.crew import Crew
 from rewardmix.logs.fitted import Bootstrap, FitInfo, Fitted, HeldOut, coverage
 from rewardmix.logs.judging import bootstrap, held_out
 from rewardmix.logs.log import Log
@@ -44,9 +44,14 @@ from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
 from rewardmix.recovery.patterns import merged, shares
 from rewardmix.recovery.result import Question
+from rewardmix.work import afford, afford_episodes, afford_planning, afford_recovery
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
+
+
+PER_STEP = 1e6
+"""Simple steps that planning takes for each step of the horizon at least."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +104,27 @@ def fit(
         on_update: called now and then with a ``Progress``.
         **reading: handed on to ``read``: horizon, columns, skip_bad, ...
     """
+    check_callback("on_update", on_update)
     tell = on_update or (lambda progress: None)
-    data = _log_of(log, client, reading)
-    as_number("share_held_out", share_held_out, above=-1e-300, below=1.0)
+    most = _most_contexts(num_contexts, max_contexts, weights)
+    prior = _as_share("prior", prior)
+    share = _as_share("share_held_out", share_held_out, below=1.0)
+    as_seed("seed", seed)
     as_count("resamples", resamples, least=0)
+    as_number("failure", failure, above=0.0, below=1.0)
+    as_number("accuracy", accuracy, above=0.0)
+    as_number("gap", gap, above=0.0)
+    data = _log_of(log, client, reading)
+    _afford_fit(data, most, resamples)
     moments = data.count(lambda done, total: tell(Progress("count", done, total)))
+    afford_recovery(data.world.num_state_actions, data.world.num_values, most, int(moments.pair_keys.size), 0)
     tell(Progress("start"))
     sample = data.sample(SAMPLE, seed)
     confidence = confidence_set(moments, failure=failure, accuracy=accuracy)
     bags = merged(sample.patterns(data.world))
     evidence = Evidence(confidence, moments, bags, bags)
     contexts, criterion = _contexts(num_contexts, evidence, max_contexts, seed)
-    question = Question(contexts, as_weights(weights, contexts), float(prior), as_count("seed", seed, least=0))
+    question = Question(contexts, as_weights(weights, contexts), prior, int(seed))
     recovery, passes = _recovered(data, evidence, len(sample), question, tell)
     recovery = replace(recovery, model=_named(recovery.model, data.world))
     tell(Progress("plan"))
@@ -123,7 +137,7 @@ def fit(
         found,
         question,
         test,
-        share_held_out,
+        share,
         resamples,
         gap,
         len(data),
@@ -144,10 +158,43 @@ def fit(
     return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
 
 
+def _most_contexts(num_contexts: Any, max_contexts: Any, weights: Any) -> int:
+    """The most contexts that a fit may come to."""
+    most = as_count("max_contexts", max_contexts, least=2)
+    if isinstance(num_contexts, str) and num_contexts == "auto":
+        return most
+    number = as_count("num_contexts", num_contexts, least=2)
+    as_weights(weights, number)
+    return number
+
+
+def _as_share(argument: str, value: object, below: float = float("inf")) -> float:
+    number = as_number(argument, value, below=below)
+    if number < 0:
+        refuse(argument, number, "a number of at least 0")
+    return number
+
+
+def _afford_fit(data: Log, contexts: int, resamples: int) -> None:
+    """Refuse a log that is too large to be fitted, by its sizes alone."""
+    world, used = data.world, min(len(data), SAMPLE)
+    steps = min(data.notes.rows, used * world.horizon)
+    afford("horizon", operations=PER_STEP * world.horizon, change="a horizon near the longest episode")
+    afford_episodes(used, world.horizon)
+    afford_recovery(world.num_state_actions, world.num_values, contexts, 0, steps)
+    afford_planning(
+        world.num_states, world.num_actions, world.horizon, world.num_values, contexts, world.num_state_actions
+    )
+    each = PER_STEP * world.horizon + 1e4 * contexts * world.num_state_actions * world.num_values + 1e3 * steps
+    afford("resamples", operations=resamples * each, change="fewer resamples")
+
+
 def _log_of(log: Any, client: Any, reading: dict[str, Any]) -> Log:
     crew: Crew | None = None if client is None else Cluster(client)
+    if crew is not None and "crew" in reading:
+        refuse("fit", "a client and a crew", "one of them")
     if not isinstance(log, Log):
-        return read(log, crew=crew or Here(), **reading)
+        return read(log, **{"crew": crew, **reading})
     if reading:
         refuse("fit", f"{next(iter(reading))!r} for a log that was read already", "it as an argument of read()")
     return log if crew is None else log.moved(crew)

@@ -80,19 +80,23 @@ def off_policy(plan: Plan, fresh: Episodes, others: Episodes, *, follows: bool) 
 
 def chances(fresh: Episodes, others: Episodes, *, follows: bool) -> Floats:
     """(K, H): chance that the log takes the action it took, as counted in other episodes; 0 where it never did."""
-    size = _situation_count(others, follows=follows)
-    taken = np.zeros((size, others.num_actions))
     here = others.present
-    np.add.at(taken, (_situations(others, follows=follows)[here], others.actions[here]), 1.0)
-    total = taken.sum(axis=1, keepdims=True)
-    share = taken / np.maximum(total, 1.0)
-    situation = np.where(fresh.present, _situations(fresh, follows=follows), 0)
-    return np.where(fresh.present, share[situation, np.maximum(fresh.actions, 0)], 1.0)
+    seen, times = np.unique(_situations(others, follows=follows)[here], return_counts=True)
+    acted, counts = np.unique(_acts(others, follows=follows)[here], return_counts=True)
+    total = _looked_up(np.where(fresh.present, _situations(fresh, follows=follows), -1), seen, times)
+    taken = _looked_up(np.where(fresh.present, _acts(fresh, follows=follows), -1), acted, counts)
+    return np.where(fresh.present, taken / np.maximum(total, 1.0), 1.0)
 
 
-def _situation_count(episodes: Episodes, *, follows: bool) -> int:
-    before = 1 + episodes.num_states * episodes.num_actions * episodes.reward_values.size
-    return episodes.num_states * (before if follows else episodes.horizon)
+def _acts(episodes: Episodes, *, follows: bool) -> NDArray[np.int64]:
+    """(K, H): the situation together with the action that was taken."""
+    return np.asarray(_situations(episodes, follows=follows) * episodes.num_actions + episodes.actions, np.int64)
+
+
+def _looked_up(codes: NDArray[np.int64], known: NDArray[np.int64], counts: NDArray[np.int64]) -> Floats:
+    """How often each code was counted."""
+    place = np.minimum(np.searchsorted(known, codes), known.size - 1)
+    return np.where(known[place] == codes, counts[place], 0).astype(np.float64)
 
 
 def _situations(episodes: Episodes, *, follows: bool) -> NDArray[np.int64]:

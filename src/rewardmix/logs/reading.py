@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import InputError, as_count, refuse
+from rewardmix._check import InputError, as_count, check_callback, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, check, episode_ids
@@ -76,6 +76,7 @@ def read(
     names = Names(**_roles(columns))
     declared = _declared(horizon, reward_values, num_states, num_actions, state_names, action_names)
     drop = _as_truth("skip_bad", skip_bad)
+    check_callback("on_update", on_update)
     hands = as_crew(crew)
     size = as_count("rows_per_part", rows_per_part)
     if isinstance(source, Log):

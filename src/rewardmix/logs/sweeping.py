@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rewardmix._check import InputError, as_count, refuse
+from rewardmix._check import InputError, as_count, check_callback, refuse
 from rewardmix.evaluation import controller_value
 from rewardmix.exploration import ExplorationError
 from rewardmix.learning import learn
@@ -110,6 +110,7 @@ def sweep(
         on_update: called with (cells done, cells in all).
     """
     hands = as_crew(crew)
+    check_callback("on_update", on_update)
     _check_asked(problems, methods, episodes, seeds, out)
     asked = [
         Row(problem, method, as_count("episodes", budget), as_count("seeds", seed, least=0))

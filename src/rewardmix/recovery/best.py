@@ -29,6 +29,7 @@ from rewardmix.recovery.rank_one import RankOne, rank_one
 from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
 from rewardmix.streams import Role, generator
+from rewardmix.work import afford
 
 SHORT, POLISHED = 300, 3
 """E-steps that every start gets, and how many of the starts that need more get them."""
@@ -141,6 +142,7 @@ def all_starts(start: Start, question: Question, rng: np.random.Generator) -> li
     def of(name: str, spread: Floats, weights: Floats) -> tuple[str, Mixture]:
         return name, starts.inward(starts.mixture_of(start.average, spread, weights), start.average)
 
+    _afford_starts(start)
     out = [of("moments", start.spread, start.weights)]
     for number, turn in enumerate(starts.flips(start.groups, start.undecided)):
         out.append(of(f"flipped {number + 1}", start.spread * turn[:, None], start.weights))
@@ -151,6 +153,16 @@ def all_starts(start: Start, question: Question, rng: np.random.Generator) -> li
     for number in range(RANDOM_STARTS):
         out.append((f"random {number + 1}", starts.random_mixture(start.average, weights, free, rng)))
     return out
+
+
+def _afford_starts(start: Start) -> None:
+    """Refuse more starts than fit: each undecided group is turned round once."""
+    points, values = start.average.shape
+    afford(
+        "data",
+        memory=start.undecided.size * points * (8 + 64 * values),
+        change="fewer states or actions, or more episodes, so that they hang together",
+    )
 
 
 def _real(groups: NDArray[np.int64], spread: Floats) -> NDArray[np.int64]:
