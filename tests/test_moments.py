@@ -8,8 +8,8 @@ import pytest
 from rewardmix._check import InputError
 from rewardmix._counting import KEY, SAMPLES
 from rewardmix.episodes import Episodes
-from rewardmix.moments import Moments, unordered
-from rewardmix.pair_table import SMALL_TABLE, PairTable
+from rewardmix.moments import Moments
+from rewardmix.pair_table import SMALL_TABLE, PairTable, unordered
 
 
 def drawn(seed, count=200, horizon=5, num_states=4, num_actions=3, values=(0.0, 1.0), early=False):

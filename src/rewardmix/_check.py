@@ -192,7 +192,9 @@ def as_indices(
     array = as_array(argument, values)
     check_shape(argument, array, shape)
     if array.dtype.kind not in "iu":
-        whole = array.dtype.kind == "f" and bool(np.all((np.abs(array) <= MOST) & (array == np.floor(array))))
+        whole = array.dtype.kind == "f" and bool(
+            np.all((np.abs(array, dtype=np.float64) <= MOST) & (array == np.floor(array)))
+        )
         if not whole:
             refuse(argument, f"dtype {array.dtype}", f"whole numbers from 0 to {count - 1}")
         array = array.astype(np.int64)

@@ -13,7 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rewardmix._check import Floats, as_count, as_indices, as_reward_values, at, check_shape, first, owned, refuse, shut
+from rewardmix._check import (
+    Floats,
+    as_array,
+    as_count,
+    as_indices,
+    as_reward_values,
+    at,
+    check_shape,
+    first,
+    owned,
+    refuse,
+    shut,
+)
 from rewardmix.belief import SAME_REWARD
 from rewardmix.widths import action_width, length_width, outcome_width, state_width
 
@@ -52,7 +64,7 @@ class Episodes:
     def __post_init__(self) -> None:
         sizes = as_count("num_states", self.num_states), as_count("num_actions", self.num_actions)
         values = as_reward_values(self.reward_values)
-        _, horizon = _shape_of("actions", np.asarray(self.actions))
+        _, horizon = _shape_of("actions", as_array("actions", self.actions))
         widths = state_width(sizes[0]), action_width(sizes[1]), outcome_width(values.size), length_width(horizon)
         parts = [_whole(name, getattr(self, name), width) for name, width in zip(PARTS, widths, strict=True)]
         count = parts[3].size
@@ -150,10 +162,10 @@ class Episodes:
             lengths: (K,) steps of each episode, H if left out. What lies behind the end is ignored.
             reward_values: (Z,) the values a reward can take; left out, those that occur (0 and 1 if nothing else does).
         """
-        count, horizon = _shape_of("actions", np.asarray(actions))
+        count, horizon = _shape_of("actions", as_array("actions", actions))
         steps = _lengths(lengths, count, horizon)
         here = np.arange(horizon) < steps[:, None]
-        given = np.asarray(states)
+        given = _some("states", states)
         if given.shape == (count, horizon):
             given = np.concatenate([given, np.full((count, 1), ABSENT, given.dtype)], axis=1)
             there = np.concatenate([here, np.zeros((count, 1), bool)], axis=1)
@@ -161,9 +173,9 @@ class Episodes:
             check_shape("states", given, (count, horizon + 1))
             there = np.arange(horizon + 1) <= steps[:, None]
         path = as_indices("states", np.where(there, given, 0), as_count("num_states", num_states))
-        played = np.asarray(actions)
+        played = _some("actions", actions)
         played = as_indices("actions", np.where(here, played, 0), as_count("num_actions", num_actions))
-        paid = np.asarray(rewards, dtype=np.float64)
+        paid = _numbers("rewards", rewards)
         check_shape("rewards", paid, (count, horizon))
         bad = here & ~np.isfinite(paid)
         if bad.any():
@@ -188,7 +200,7 @@ def _fill(
 
 def _whole(argument: str, values: Any, width: Any) -> NDArray[Any]:
     """Whole numbers of this width that nobody can write to; what does not fit into it is refused."""
-    array = np.asarray(values)
+    array = as_array(argument, values)
     if array.dtype.kind not in "iu":
         refuse(argument, f"dtype {array.dtype}", "whole numbers")
     if not np.can_cast(array.dtype, width) and array.size:
@@ -198,6 +210,22 @@ def _whole(argument: str, values: Any, width: Any) -> NDArray[Any]:
             refuse(at(argument, first(bad)), int(array[first(bad)]), f"a number of {8 * width.itemsize} bits")
     whole: NDArray[Any] = owned(array, width)
     return whole
+
+
+def _some(argument: str, values: Any) -> NDArray[Any]:
+    """Whole numbers or floats, whatever they are where nothing took place."""
+    array = as_array(argument, values)
+    if array.dtype.kind not in "iuf":
+        refuse(argument, f"dtype {array.dtype}", "whole numbers")
+    return array
+
+
+def _numbers(argument: str, values: Any) -> Floats:
+    """Numbers, finite or not."""
+    array = as_array(argument, values)
+    if array.dtype.kind not in "iufb":
+        refuse(argument, f"dtype {array.dtype}", "numbers")
+    return array.astype(np.float64)
 
 
 def _check_content(parts: Sequence[NDArray[Any]], num_states: int, num_actions: int, num_values: int) -> None:

@@ -28,13 +28,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
-from rewardmix._check import MOST, Floats, as_count, as_reward_values, at, check_shape, first, owned, refuse, shut
+from rewardmix._check import (
+    MOST,
+    Floats,
+    as_array,
+    as_count,
+    as_reward_values,
+    at,
+    check_shape,
+    first,
+    owned,
+    refuse,
+    shut,
+)
 from rewardmix.episodes import Episodes
 from rewardmix.model import state_action
-from rewardmix.pair_table import Counts, in_table
+from rewardmix.pair_table import Counts, in_table, merged
 from rewardmix.rows import PARTS as ROW_PARTS
 from rewardmix.rows import close, rows_of
 from rewardmix.stored import entry
+from rewardmix.work import afford
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +138,8 @@ class Moments:
         if self.world != other.world:
             found = f"(states, actions, horizon, reward values) = {other.world}"
             refuse("other", found, f"{self.world}, as on the left")
-        pairs = _merged(self.pair_keys, self.pair_tables, other.pair_keys, other.pair_tables)
-        selected = _merged(self.selected_keys, self.selected_tables, other.selected_keys, other.selected_tables)
+        pairs = merged(self.pair_keys, self.pair_tables, other.pair_keys, other.pair_tables)
+        selected = merged(self.selected_keys, self.selected_tables, other.selected_keys, other.selected_tables)
         return Moments.trusted(
             num_states=self.num_states,
             num_actions=self.num_actions,
@@ -239,6 +252,7 @@ class Moments:
         """The moments of no episode: the zero of ``+``."""
         values = as_reward_values(reward_values)
         size = as_count("num_states", num_states) * as_count("num_actions", num_actions)
+        afford("num_states", memory=8 * size * (values.size + 1), change="fewer states, actions or reward values")
         return Moments(
             num_states,
             num_actions,
@@ -278,7 +292,7 @@ def _fill(moments: Moments, fields: Mapping[str, Any]) -> None:
 
 def as_counts(argument: str, values: Any, shape: tuple[int | None, ...]) -> Counts:
     """``values`` as numbers of things, of this shape, in an array that nobody can write to."""
-    array = np.asarray(values)
+    array = as_array(argument, values)
     check_shape(argument, array, shape)
     if array.dtype.kind not in "iu":
         refuse(argument, f"dtype {array.dtype}", "whole numbers")
@@ -292,7 +306,7 @@ def as_counts(argument: str, values: Any, shape: tuple[int | None, ...]) -> Coun
 def _as_moves(moves: Any, shape: tuple[int, int]) -> csr_array:
     """Rows of counts, each next state once and in order."""
     if not issparse(moves) or moves.format != "csr" or moves.shape != shape:
-        found = f"{type(moves).__name__} of shape {np.shape(moves)}"
+        found = f"{type(moves).__name__} of shape {getattr(moves, 'shape', 'unknown')}"
         refuse("moves", found, f"compressed sparse rows of shape {shape}")
     data = as_counts("moves.data", moves.data, (None,))
     rows = rows_of("moves", data, owned(moves.indices), owned(moves.indptr), shape)
@@ -381,18 +395,3 @@ def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
         episodes.horizon,
         lambda begin, *table: _counting.count_episodes(*parts, begin, episodes.num_actions, *table),
     )
-
-
-def unordered(keys: Counts, tables: Counts, num_x: int) -> tuple[Counts, Counts]:
-    """Pool tables of ordered pairs (x1, x2) over the order: keys x * X + y with x <= y, tables [value at x, at y]."""
-    first, second = np.divmod(keys, num_x)
-    swap = first > second
-    turned = np.where(swap[:, None, None], tables.transpose(0, 2, 1), tables)
-    return _merged(np.where(swap, second * num_x + first, keys), turned, keys[:0], tables[:0])
-
-
-def _merged(keys: Counts, tables: Counts, more_keys: Counts, more_tables: Counts) -> tuple[Counts, Counts]:
-    merged, where = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
-    total = np.zeros((merged.size, *tables.shape[1:]), np.int64)
-    np.add.at(total, where, np.concatenate([tables, more_tables]))
-    return merged, total

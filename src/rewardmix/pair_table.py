@@ -102,6 +102,11 @@ def in_table(
 ) -> tuple[Counts, Counts, Counts]:
     """The same in a growing table, by a kernel that goes on from an episode; none has more steps than ``longest``."""
     most = min(longest, shape[0])
+    afford(
+        "episodes",
+        memory=8 * (shape[0] * (shape[1] + 1) + _record_width(shape[1]) * most * (most + 1)),
+        change="fewer states, actions or reward values, or a shorter horizon",
+    )
     table = PairTable.fresh(*shape)
     singles, mark = np.zeros(shape, np.int64), np.zeros(shape[0], np.int64)
     done = 0
@@ -110,6 +115,22 @@ def in_table(
         done, used = count(done, *table.hashing, table.room, mark, table.records, singles)
         table.used += int(used)
     return singles, *table.sorted_tables()
+
+
+def unordered(keys: Counts, tables: Counts, num_x: int) -> tuple[Counts, Counts]:
+    """Pool tables of ordered pairs (x1, x2) over the order: keys x * X + y with x <= y, tables [value at x, at y]."""
+    first, second = np.divmod(keys, num_x)
+    swap = first > second
+    turned = np.where(swap[:, None, None], tables.transpose(0, 2, 1), tables)
+    return merged(np.where(swap, second * num_x + first, keys), turned, keys[:0], tables[:0])
+
+
+def merged(keys: Counts, tables: Counts, more_keys: Counts, more_tables: Counts) -> tuple[Counts, Counts]:
+    """Keys in increasing order, each once, with the sum of its tables."""
+    together, where = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
+    total = np.zeros((together.size, *tables.shape[1:]), np.int64)
+    np.add.at(total, where, np.concatenate([tables, more_tables]))
+    return together, total
 
 
 def _record_width(num_values: int) -> int:

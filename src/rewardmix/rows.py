@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewardmix._check import at, first, refuse, shut
+from rewardmix._check import as_array, as_instance, at, first, refuse, shut
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -19,7 +19,7 @@ def rows_of(argument: str, data: Any, indices: Any, indptr: Any, shape: tuple[in
     """Compressed sparse rows of this shape, once their parts are known to fit together."""
     from scipy.sparse import csr_array
 
-    data, indices, indptr = (np.asarray(part) for part in (data, indices, indptr))
+    data, indices, indptr = (as_array(argument, part) for part in (data, indices, indptr))
     _check_parts(argument, data, indices, indptr, shape)
     return csr_array((data, indices, indptr), shape=shape)
 
@@ -31,14 +31,17 @@ def checked(argument: str, given: Any) -> Any:
     if given.format in ("csr", "csc", "bsr"):
         shape = given.shape if given.format == "csr" else given.shape[::-1]
         if given.format == "bsr":
-            height, width = given.data.shape[1:] if given.data.ndim == 3 else (0, 0)
+            blocks = np.shape(given.data)
+            height, width = blocks[1:] if len(blocks) == 3 else (0, 0)
             if height < 1 or width < 1:
-                refuse(argument, f"blocks of shape {given.data.shape}", "blocks of at least one row and column")
+                refuse(argument, f"blocks of shape {blocks}", "blocks of at least one row and column")
             shape = given.shape[0] // height, given.shape[1] // width
+        for part in PARTS:
+            as_instance(f"{argument}.{part}", getattr(given, part), np.ndarray)
         _check_parts(argument, given.data, given.indices, given.indptr, shape)
     if given.format == "coo":
         for coordinates, count in zip((given.row, given.col), given.shape, strict=True):
-            _check_indices(argument, np.asarray(coordinates), given.data.size, count)
+            _check_indices(argument, as_instance(argument, coordinates, np.ndarray), np.size(given.data), count)
     return given
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import stored
-from rewardmix._check import InputError, as_count, as_floats, refuse, shown
+from rewardmix._check import InputError, as_count, as_floats, as_instance, refuse, shown
 from rewardmix.episodes import PARTS, Episodes, room_for
 from rewardmix.exploration.results import check_gathered, check_stream
 from rewardmix.model import RewardMixingMDP
@@ -56,7 +56,7 @@ class Saved:
     def __post_init__(self) -> None:
         check_stream(self.stream)
         self.curve = as_floats("curve", self.curve, (None, 2))
-        for name, number in self.numbers.items():
+        for name, number in as_instance("numbers", self.numbers, dict).items():
             if name not in NUMBERS:
                 refuse("numbers", shown(name), f"one of {', '.join(NUMBERS)}")
             as_count(name, number, least=0)

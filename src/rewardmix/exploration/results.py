@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats, InputError, as_count, as_instance, as_number, refuse
+from rewardmix._check import Floats, InputError, as_array, as_count, as_instance, as_number, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.coverage import Coverage, coverage
 from rewardmix.model import RewardMixingMDP
@@ -57,12 +57,16 @@ class Info:
 
 def check_stream(stream: NDArray[np.uint64]) -> None:
     """Refuse what cannot be the place where random numbers stand."""
-    if not isinstance(stream, np.ndarray) or stream.shape != (4,) or stream.dtype != np.uint64:
-        refuse("stream", f"{type(stream).__name__} of shape {np.shape(stream)}", "4 numbers of 64 bits")
+    array = as_array("stream", stream)
+    if array.shape != (4,) or array.dtype != np.uint64:
+        refuse("stream", f"shape {array.shape} of {array.dtype}", "4 numbers of 64 bits")
 
 
 def check_gathered(moments: Moments, episodes: Episodes | None) -> None:
     """Refuse episodes that these moments cannot be the counts of."""
+    as_instance("moments", moments, Moments)
+    if episodes is not None:
+        as_instance("episodes", episodes, Episodes)
     if episodes is not None and (len(episodes) != moments.episodes or episodes.world != moments.world):
         expected = f"{moments.episodes} of {moments.world}, as were counted"
         refuse("episodes", f"{len(episodes)} episodes of {episodes.world}", expected)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from rewardmix._check import Floats, refuse
-from rewardmix.moments import Moments, unordered
-from rewardmix.pair_table import Counts, PairTable
+from rewardmix.moments import Moments
+from rewardmix.pair_table import Counts, PairTable, unordered
 from rewardmix.widths import state_width
 
 
