@@ -116,3 +116,33 @@ def test_everything_is_planned_anew_exactly_when_the_rule_says_so(growth):
         np.add.at(visits, x, 1)
     assert found.info.curve[:-1, 0].tolist() == times
     assert found.info.curve[-1, 0] == 1500
+
+
+@pytest.mark.parametrize("counts", [all_pairs, selected], ids=lambda c: c.name)
+def test_rows_are_outdated_when_one_of_their_pairs_has_grown(counts):
+    """A pair counts again when its samples have grown by the factor since it was planned with, and are beyond known."""
+    growth, size = 1.5, 8
+    model = problems.make("random", states=4, actions=2, horizon=5, seed=3)
+    engine = CompiledEngine(model, 0, False)
+    tally = engine.fresh_tally(counts.ordered)
+    plan = blank_plan(tally, practical, 0.05)
+    refresh(plan, tally, practical, growth)
+    marked = []
+    for until in (10, 30, 60, 100, 150, 200):
+        engine.play(plan, plan.choices, tally, until, 10**9, growth)
+        refresh(plan, tally, practical, growth)
+        before = pair_samples(tally, size)
+        due = np.maximum(before + 1, np.ceil(growth * np.maximum(before, plan.known)))
+        engine.play(plan, plan.choices, tally, until + 8, 10**9, growth)
+        grown = pair_samples(tally, size) >= due
+        assert tally.dirty.tolist() == (grown.any(axis=1) | (grown.any(axis=0) & (not counts.ordered))).tolist()
+        marked.append(int(tally.dirty.sum()))
+    assert 0 < sum(marked) < 6 * size
+
+
+def pair_samples(tally, size):
+    """(X, X) samples of each pair, as they are keyed."""
+    keys, tables = tally.pairs.sorted_tables()
+    found = np.zeros((size, size))
+    found[np.divmod(keys, size)] = tables.sum(axis=(1, 2))
+    return found
