@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rewardmix.logs import Fitted, fit
     from rewardmix.model import RewardMixingMDP
     from rewardmix.moments import Moments
-    from rewardmix.online import Agent
+    from rewardmix.online import Agent, Earned, earn
     from rewardmix.planning import Comparison, Plan, compare, plan, plan_exact
     from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy, markov, uniform
     from rewardmix.problems import make_env
@@ -84,6 +84,8 @@ HOME = {
     "learn": "learning",
     "online": "",
     "Agent": "online",
+    "Earned": "online",
+    "earn": "online",
     "logs": "",
     "Fitted": "logs",
     "fit": "logs",
@@ -100,6 +102,7 @@ __all__ = [
     "Comparison",
     "ConfidenceSet",
     "Controller",
+    "Earned",
     "Episodes",
     "Evaluation",
     "Exploration",
@@ -119,6 +122,7 @@ __all__ = [
     "choose_contexts",
     "compare",
     "confidence_set",
+    "earn",
     "environments",
     "evaluate",
     "exploration",

@@ -62,16 +62,12 @@ def _simulate_model(
     seed: int,
     on_update: Callable[[int], None] | None,
 ) -> Episodes:
-    from rewardmix.simulation_kernels import Tables, run_controller, run_markov
+    from rewardmix.simulation_kernels import Tables
 
     afford_episodes(count, model.horizon)
     tables = Tables.of(model)
     states, actions, outcomes = room_for(count, model.horizon, model.num_states, model.num_actions, model.num_values)
-    run: Any
-    if isinstance(policy, MarkovPolicy):
-        run, arguments = run_markov, _markov_arguments(policy, model)
-    else:
-        run, arguments = run_controller, _controller_arguments(policy, model)
+    run, arguments = prepared(policy, model)
     for number, begin in enumerate(range(0, count, CHUNK)):
         part = slice(begin, min(begin + CHUNK, count))
         run(*tables, *arguments, stream(seed, Role.SIMULATION, number), states[part], actions[part], outcomes[part])
@@ -80,6 +76,15 @@ def _simulate_model(
     lengths = np.full(count, model.horizon, length_width(model.horizon))
     played = {"states": states, "actions": actions, "outcomes": outcomes, "lengths": lengths}
     return Episodes.trusted(played, model.num_states, model.num_actions, model.reward_values)
+
+
+def prepared(policy: MarkovPolicy | Controller, model: RewardMixingMDP) -> tuple[Any, tuple[NDArray[Any], ...]]:
+    """The kernel that plays a policy, and the policy in the form that it wants."""
+    from rewardmix.simulation_kernels import run_controller, run_markov
+
+    if isinstance(policy, MarkovPolicy):
+        return run_markov, _markov_arguments(policy, model)
+    return run_controller, _controller_arguments(policy, model)
 
 
 def _markov_arguments(policy: MarkovPolicy, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:

@@ -75,6 +75,14 @@ class Role(IntEnum):
     """What an agent draws from its posterior."""
     VISITS = 28
     """Which policy a visit of an agent gets."""
+    EARNED_EPISODES = 29
+    """Episodes of a model in which somebody earns."""
+    EARNED_SHARES = 30
+    """Which policy they are played by."""
+    EARNED_ENVIRONMENT = 31
+    """Seed of an environment in which somebody earns."""
+    RIVAL_STARTS = 32
+    """Where the climbs of certainty equivalence begin."""
 
 
 def sequence(seed: int | Sequence[int], role: Role, *index: int) -> np.random.SeedSequence:

@@ -213,13 +213,10 @@ class Agent:
         if mine != given or episodes.horizon > self.horizon:
             found = f"(states, actions, reward values) = {given} with horizon {episodes.horizon}"
             refuse("episodes", found, f"{mine} with horizon {self.horizon} at most")
+        if len(episodes) and episodes.lengths.min() < self.horizon:
+            self._ending()
         with self._learning:
-            for length in np.unique(episodes.lengths):
-                same = episodes.lengths == length
-                states = episodes.states[same, : length + 1].copy()
-                if length < episodes.horizon:
-                    states[:, -1] = self._ending()
-                self._record.add(states, episodes.actions[same, :length], episodes.outcomes[same, :length])
+            self._record.add_episodes(episodes)
 
     def learn(self) -> bool:
         """Look again if there is a reason to; whether what new visits play has changed."""
@@ -254,7 +251,7 @@ class Agent:
         """What to play if nothing more is to be learnt: the best policy of ``model()``."""
         from rewardmix.online.decision import best_policy
 
-        return best_policy(self.model())
+        return best_policy(self.model(), self.num_states)
 
     def _count(self) -> None:
         """Count the visits that ended; those of one length together."""

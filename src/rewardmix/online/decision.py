@@ -78,13 +78,18 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
         return Decision((search,), True, uncertainty, chains)
     chains = posterior.update(chains, seen.evidence(), stream)
     worlds = [drawn_model(seen, chains, chain, stream) for chain in range(chains.number)]
-    return Decision(tuple(best_policy(world) for world in worlds), False, uncertainty, chains)
+    policies = tuple(best_policy(world, seen.tally.num_states) for world in worlds)
+    return Decision(policies, False, uncertainty, chains)
 
 
-def best_policy(model: RewardMixingMDP) -> Controller:
-    """The best policy, nearly."""
+def best_policy(model: RewardMixingMDP, num_states: int) -> Controller:
+    """The best policy, nearly, for the first ``num_states`` states: nobody acts in the end."""
     reach = float(model.reward_values[-1] - model.reward_values[0])
-    return plan(model, gap=GAP * model.horizon * reach).policy
+    found = plan(model, gap=GAP * model.horizon * reach).policy
+    if model.num_states == num_states:
+        return found
+    actions, successors = ([part[:num_states] for part in parts] for parts in (found.actions, found.successors))
+    return Controller(tuple(actions), tuple(successors), found.first[:num_states], found.reward_values)
 
 
 @dataclass(frozen=True)

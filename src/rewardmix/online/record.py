@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rewardmix._check import Floats
 from rewardmix._counting import FREE, KEY, LIMIT
+from rewardmix.episodes import Episodes
 from rewardmix.exploration import kernels
 from rewardmix.exploration.compiled import counts_of
 from rewardmix.exploration.tally import Tally
@@ -90,6 +91,15 @@ class Record:
         symbols = (x * self.bags.num_values + paid).astype(self.bags.symbols.dtype).ravel()
         offsets = np.arange(number + 1, dtype=np.int64) * length
         self.fresh.append(Patterns(symbols, offsets, np.ones(number), tally.num_x, self.bags.num_values))
+
+    def add_episodes(self, episodes: Episodes) -> None:
+        """Count whole episodes; those that are short ended in the end."""
+        for length in np.unique(episodes.lengths):
+            same = episodes.lengths == length
+            states = episodes.states[same, : length + 1].copy()
+            if length < self.tally.horizon:
+                states[:, -1] = episodes.num_states
+            self.add(states, episodes.actions[same, :length], episodes.outcomes[same, :length])
 
     def evidence(self) -> Evidence:
         """What the rewards say."""

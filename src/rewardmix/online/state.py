@@ -133,7 +133,7 @@ def _decisions(agent: Agent, arrays: Arrays, meta: dict[str, Any], policies: lis
 
 def _check_policy(agent: Agent, policy: Controller) -> None:
     mine = policy.horizon, policy.reward_values.tolist()
-    if mine != (agent.horizon, agent.reward_values.tolist()) or policy.first.size < agent.num_states:
+    if mine != (agent.horizon, agent.reward_values.tolist()) or policy.first.size != agent.num_states:
         refuse("policy", f"(horizon, reward values) = {mine}", "a policy of this agent")
     if max(int(actions.max()) for actions in policy.actions) >= agent.num_actions:
         refuse("policy", "an action that there is not", f"actions below {agent.num_actions}")

@@ -1,0 +1,129 @@
+"""``earn`` and the rivals of the agent, all by the same verb."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rewardmix as rm
+from oracles import policy_value
+from rewardmix import problems
+from rewardmix.online import rivals
+from rewardmix.planning import plan, plan_markov
+
+METHODS = {
+    "agent": rm.Agent,
+    "blind": rivals.blind,
+    "certainty equivalence": rivals.CertaintyEquivalence,
+    "epsilon greedy": rivals.epsilon_greedy(10),
+    "explore, then commit": rivals.explore_then_commit(100),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return problems.make("random", states=3, actions=2, horizon=3, seed=2)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_earns_by_the_same_verb(model, name):
+    earned = rm.earn(model, episodes=400, seed=3, method=METHODS[name])
+    again = rm.earn(model, episodes=400, seed=3, method=METHODS[name])
+    best = plan(model, gap=1e-6).lower
+    assert earned.best == pytest.approx(best, abs=2e-5)
+    assert earned.curve.shape == earned.regret.shape == (400,)
+    assert earned.switches == earned.began.size - 1 == earned.values.size - 1
+    lengths = np.diff(np.append(earned.began, 400))
+    assert earned.regret[-1] == pytest.approx(float((lengths * (earned.best - earned.values)).sum()))
+    assert (np.diff(earned.regret) >= -1e-9).all()
+    error = earned.curve.std() * np.sqrt(400)
+    assert abs(earned.total - (400 * earned.best - earned.regret[-1])) < 5 * error
+    assert rm.evaluate(earned.policy, model).value > rm.evaluate(rm.uniform(model), model).value
+    np.testing.assert_array_equal(earned.curve, again.curve)
+    np.testing.assert_array_equal(earned.values, again.values)
+    assert not np.array_equal(earned.curve, rm.earn(model, episodes=400, seed=4, method=METHODS[name]).curve)
+
+
+def test_the_agent_costs_less_than_its_rivals_where_types_matter():
+    shop = problems.make("shop")
+    costs = {name: rm.earn(shop, episodes=1500, seed=1, method=METHODS[name]).regret[-1] for name in METHODS}
+    assert costs.pop("agent") < min(costs.values()), costs
+
+
+def test_the_blind_one_plays_as_if_there_were_one_kind(model):
+    earned = rm.earn(model, episodes=2000, seed=0, method=rivals.blind)
+    assert earned.values[-1] == pytest.approx(plan_markov(model).value, abs=0.02)
+    assert earned.agent.num_contexts == 1
+
+
+def test_committing_ends_learning(model):
+    earned = rm.earn(model, episodes=300, seed=0, method=rivals.explore_then_commit(100))
+    assert earned.began[-1] >= 100
+    assert earned.agent.committed is earned.policy
+    assert earned.began[-1] < 120
+
+
+def test_pair_exploration_as_a_controller_earns_what_its_plan_plays(model):
+    learner = rivals.ExploreThenCommit(num_states=3, num_actions=2, horizon=3)
+    for seed in range(5):
+        learner.add(rm.simulate(learner.policies[0], model, 3, seed=seed))
+        learner.learn()
+    policy = learner.policies[0]
+    assert rm.evaluate(policy, model).value == pytest.approx(policy_value(policy, model))
+    rows, row_of = learner.plan.choices
+    for start in range(3):  # walk the plan and the controller side by side, through the likeliest states
+        row, state, memory = 0, start, policy.start(start)
+        for t in range(3):
+            code = int(rows[row, t, state])
+            assert policy.act(memory, np.random.default_rng(0)) == code >> 1
+            if code & 1 == 0 and row != 1:
+                row = int(row_of[state * 2 + (code >> 1)]) if row == 0 else 1
+            following = int(model.transition[state, code >> 1].argmax())
+            memory, state = policy.observe(memory, code >> 1, 1.0, following), following
+
+
+def test_an_environment_is_played_through_reset_and_step():
+    env = rm.make_env("probe")
+    earned = rm.earn(env, episodes=150, seed=2)
+    assert earned.regret is None
+    assert earned.values is None
+    assert earned.best is None
+    assert earned.agent.episodes == 150
+    assert earned.curve.shape == (150,)
+    again = rm.earn(rm.make_env("probe"), episodes=150, seed=2)
+    np.testing.assert_array_equal(earned.curve, again.curve)
+
+
+def test_an_environment_that_ends_early_is_learnt():
+    import gymnasium
+
+    class Doors(gymnasium.Env):
+        """Action 1 pays most and ends; action 0 pays less and goes on."""
+
+        observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(2)
+        horizon = 4
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 0, float(self.np_random.random() < (0.9 if action else 0.6)), bool(action), False, {}
+
+    earned = rm.earn(Doors(), episodes=300, seed=0)
+    assert (
+        rm.simulate(earned.policy, Doors(), 500, seed=1).returns.mean() > 2.55
+    )  # 2.7 is the best, 2.1 a step too early
+
+
+def test_progress_is_told_and_bad_requests_are_refused(model):
+    told = []
+    rm.earn(model, episodes=30, on_update=told.append)
+    assert told[-1] == 30
+    assert told == sorted(told)
+    with pytest.raises(rm.InputError, match="episodes: found 0"):
+        rm.earn(model, episodes=0)
+    with pytest.raises(rm.InputError, match="horizon: found one for a model, expected none"):
+        rm.earn(model, episodes=5, horizon=3)
+    with pytest.raises(rm.InputError, match="env: found int"):
+        rm.earn(5)
