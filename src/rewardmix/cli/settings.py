@@ -27,6 +27,7 @@ class Settings:
     setting: str = "practical"
     method: str = "best"
     refine: float = 0.5
+    separation: float = 0.0
     validate: int | None = None
     horizon: int | None = None
     modules: str | None = None
