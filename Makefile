@@ -18,6 +18,12 @@ test: $(VENV)/dev browser
 mutants: $(VENV)/dev
 	$(BIN)/python tests/mutants.py
 
+# Damaged files, arbitrary nouns, odd logs and command lines, many of each; the tests run the same with a small budget.
+FUZZED := files:20000 nouns:5000 logs:5000 commands:2000
+
+fuzz: $(VENV)/dev
+	for one in $(FUZZED); do echo "== $${one%:*}"; $(BIN)/python tests/fuzz/$${one%:*}.py --tries $${one#*:} || exit 1; done
+
 # The tests of the report page drive Debian's chromium. Root can install it; where it is missing those tests are skipped, but
 # not where CI is set: there they fail.
 browser:
