@@ -289,7 +289,12 @@ def case_of(number, folder):
     for columns in plain:
         if complete and rng.random() < 0.5:
             damaged(rng, columns)
-    csv = count == 1 and rng.random() < 0.15
+    if rng.random() < 0.1:  # somebody cut a file in two, perhaps within an episode
+        cut = rng.randint(0, len(plain[0]["action"])) if "action" in plain[0] else 0
+        plain[:1] = [
+            {role: values[part] for role, values in plain[0].items()} for part in (slice(cut), slice(cut, None))
+        ]
+    csv = len(plain) == 1 and rng.random() < 0.15
     texts = [role for role, chance in {"episode": 0.2, "state": 0.3, "action": 0.3}.items() if rng.random() < chance]
     texts += ["next_state"] if "state" in texts else []
     for columns in plain:

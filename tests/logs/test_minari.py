@@ -65,3 +65,61 @@ def test_what_minari_does_not_have_and_what_is_not_discrete():
 
     with pytest.raises(InputError, match="expected a Discrete space"):
         _discrete("observations", np.zeros(3))
+
+
+class Dataset:
+    """What ``read_minari`` asks of an open dataset."""
+
+    __module__ = "minari.test"
+
+    def __init__(self, observations, actions, rewards, spaces=((3, 0), (2, 0))):
+        from types import SimpleNamespace
+
+        from gymnasium.spaces import Discrete
+
+        one, two = (Discrete(n, start=start) for n, start in spaces)
+        self.spec = SimpleNamespace(observation_space=one, action_space=two)
+        self.steps = [SimpleNamespace(observations=observations, actions=actions, rewards=rewards)]
+
+    def iterate_episodes(self):
+        return iter(self.steps)
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "rewards", "message"),
+    [
+        (
+            [0, 1],
+            [0, 1],
+            [0.0, 1.0],
+            r"found observations of type int64 and shape \(2,\) in episode 0, expected 3 whole",
+        ),
+        ([0, 1, 2], [0], [0.0, 1.0], r"found actions of type int64 and shape \(1,\) in episode 0"),
+        ([0.0, 1.0, 2.0], [0, 1], [0.0, 1.0], "found observations of type float64"),
+        ([0, 1, 7], [0, 1], [0.0, 1.0], r"states\[0, 2\]: found 7"),
+        ([0, 1, 2], [0, 1], [0.0, np.nan], r"rewards\[0, 1\]: found nan"),
+        ([], [], [], "a Minari dataset without steps"),
+    ],
+)
+def test_datasets_that_contradict_themselves_are_refused(observations, actions, rewards, message):
+    with pytest.raises(InputError, match=message):
+        logs.read(Dataset(observations, actions, rewards))
+
+
+def test_small_numbers_below_the_first_of_a_space_do_not_wrap_around():
+    below = np.array([4, 5, 6], np.uint8)
+    with pytest.raises(InputError, match=r"states\[0, 0\]: found -1"):
+        logs.read(Dataset(below, [0, 1], [0.0, 1.0], spaces=((255, 5), (2, 0))))
+    assert logs.read(Dataset(below + 1, [0, 1], [0.0, 1.0], spaces=((255, 5), (2, 0)))).episodes().states.tolist() == [
+        [0, 1, 2]
+    ]
+
+
+def test_a_far_horizon_of_a_dataset_is_refused_with_an_estimate():
+    dataset = Dataset([0, 1, 2], [0, 1], [0.0, 1.0])
+    with pytest.raises(InputError, match="horizon: found 1099511627776, expected at most 2147483647 steps"):
+        logs.read(dataset, horizon=2**40)
+    with pytest.raises(InputError, match="found a need of about .* GiB of memory"):
+        logs.read(dataset, horizon=2**30)
+    with pytest.raises(InputError, match="horizon: found 1, expected at least 2"):
+        logs.read_minari(dataset, horizon=1)

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from rewardmix._check import InputError, refuse
-from rewardmix.episodes import Episodes, _reward_values
+from rewardmix.episodes import Episodes
+from rewardmix.logs.world import as_horizon
+from rewardmix.work import afford_episodes
 
 NEEDED = "Minari datasets need minari: pip install 'rewardmix[logs]'"
 
@@ -37,23 +39,38 @@ def read_minari(source: Any, *, horizon: int | None = None, reward_values: Any =
         horizon: most steps of an episode; left out, the longest has it.
         reward_values: values that a reward can take; left out, those that occur.
     """
+    most = None if horizon is None else as_horizon(horizon)
     dataset = _opened(source)
     states, first_state = _discrete("observations", dataset.spec.observation_space)
     actions, first_action = _discrete("actions", dataset.spec.action_space)
     episodes = [
-        (np.asarray(one.observations) - first_state, np.asarray(one.actions) - first_action, np.asarray(one.rewards))
-        for one in dataset.iterate_episodes()
+        (
+            _whole_numbers("observations", k, one.observations, len(one.rewards) + 1) - first_state,
+            _whole_numbers("actions", k, one.actions, len(one.rewards)) - first_action,
+            np.asarray(one.rewards, dtype=np.float64),
+        )
+        for k, one in enumerate(dataset.iterate_episodes())
         if len(one.rewards)
     ]
     if not episodes:
         refuse("source", "a Minari dataset without steps", "at least one episode")
     lengths = np.array([rewards.size for _, _, rewards in episodes])
-    steps = int(lengths.max()) if horizon is None else horizon
+    steps = int(lengths.max()) if most is None else most
     if steps < lengths.max():
         refuse("horizon", steps, f"at least {lengths.max()}, the steps of episode {int(lengths.argmax())}")
+    afford_episodes(len(episodes), 2 * steps)
     padded = _padded(episodes, steps)
-    values = _reward_values(reward_values, np.concatenate([rewards for _, _, rewards in episodes]))
-    return Episodes.from_arrays(*padded, num_states=states, num_actions=actions, lengths=lengths, reward_values=values)
+    sizes = {"num_states": states, "num_actions": actions}
+    return Episodes.from_arrays(*padded, **sizes, lengths=lengths, reward_values=reward_values)
+
+
+def _whole_numbers(role: str, episode: int, values: Any, count: int) -> Any:
+    """What an episode says of a role as ``count`` numbers of 64 bits, which no first element of a space can wrap."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.shape != (count,):
+        found = f"{role} of type {array.dtype} and shape {array.shape} in episode {episode}"
+        refuse("source", found, f"{count} whole numbers")
+    return array.astype(np.int64)
 
 
 def write_minari(identifier: str, episodes: Episodes, **about: Any) -> Any:
