@@ -272,3 +272,22 @@ def test_arrays_that_do_not_lie_where_the_header_says_are_refused(tmp_path, chan
     path.write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + size :])
     with pytest.raises(InputError, match="unreadable as safetensors"):
         load(path)
+
+
+def test_the_checksum_of_large_arrays_finds_flips_swaps_and_shifts():
+    words = np.random.default_rng(0).integers(0, 1 << 60, 300_000)
+    expected = stored.checksum_of({"a": words})
+    assert stored.checksum_of({"a": words.copy()}) == expected
+    for place in (0, 1023, 1024, 131_071, 131_072, 299_007, 299_008, 299_999):
+        other = words.copy()
+        other[place] ^= 1 << 17
+        assert stored.checksum_of({"a": other}) != expected
+        other = words.copy()
+        other[[place, place - 1024]] = other[[place - 1024, place]]
+        assert stored.checksum_of({"a": other}) != expected
+        other[[place, place - 1]] = other[[place - 1, place]]
+        assert stored.checksum_of({"a": other}) != expected
+    assert stored.checksum_of({"a": np.roll(words, 1024)}) != expected
+    assert stored.checksum_of({"a": words[:-1]}) != expected
+    odd = np.frombuffer(b"x" + words.tobytes(), np.uint8)[1:]  # bytes that lie askew
+    assert stored.checksum_of({"a": odd}) == stored.checksum_of({"a": words.view(np.uint8)})

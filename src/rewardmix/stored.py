@@ -6,8 +6,8 @@ step, so a reader never meets half a file. Reading trusts nothing: the format is
 that nobody can write to, and whatever does not fit is refused. What the arrays mean is checked by the nouns that they
 become.
 
-The checksum is CRC-32. It finds every accident (one flipped bit for certain), and no intent: a file that was changed
-on purpose, checksum and all, is as valid as the noun in it.
+The checksum is CRC-32, of large arrays after folding them. It finds accidents (one flipped bit for certain), and no
+intent: a file that was changed on purpose, checksum and all, is as valid as the noun in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import math
 import os
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -45,6 +45,9 @@ DTYPES = {
 
 LONGEST_HEADER = 100_000_000
 """Bytes of the part before the arrays, as in the library."""
+
+FOLD, FOLD_ROWS = 1024, 128
+"""Columns of the table that a checksum lays content out as, and rows of it that are read at a time."""
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
@@ -102,8 +105,26 @@ def checksum_of(arrays: Mapping[str, NDArray[Any]], more: Any = None) -> str:
     tables = [(name, str(array.dtype), array.shape) for name, array in sorted(arrays.items())]
     total = zlib.crc32(json.dumps([more, tables], sort_keys=True).encode())
     for _, array in sorted(arrays.items()):
-        total = zlib.crc32(array.reshape(-1).view(np.uint8).data, total)
+        for part in _folded(array.reshape(-1).view(np.uint8)):
+            total = zlib.crc32(part.data, total)
     return f"crc32:{total:08x}"
+
+
+def _folded(content: NDArray[np.uint8]) -> Iterator[NDArray[Any]]:
+    """Sums of the columns and exclusive-ors of the rows of large content, laid out as a table, and what is left over.
+
+    Both are read once and at the speed of memory, several times that of CRC-32, and both change with any one number.
+    """
+    count = content.size // (8 * FOLD)
+    words = content[: 8 * FOLD * count]
+    words = words if words.flags.aligned and words.ctypes.data % 8 == 0 else words.copy()
+    table = words.view(np.uint64).reshape(count, FOLD)
+    columns, rows = np.zeros(FOLD, np.uint64), np.empty(count, np.uint64)
+    for begin in range(0, count, FOLD_ROWS):
+        part = table[begin : begin + FOLD_ROWS]
+        columns += part.sum(axis=0)
+        np.bitwise_xor.reduce(part, axis=1, out=rows[begin : begin + FOLD_ROWS])
+    yield from (columns, rows, content[words.size :])
 
 
 def replace(path: str | os.PathLike[str], content: bytes) -> None:
