@@ -1,5 +1,6 @@
 """``rewardmix learn`` as a person types it."""
 
+import html
 import json
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import time
 import pytest
 
 from rewardmix import evaluate, load, problems
+from rewardmix.cli.learn import UNSAID
+from rewardmix.facts import KINDS
 from rewardmix.report.folder import FILES
 
 COMMAND = [sys.executable, "-m", "rewardmix"]
@@ -25,6 +28,7 @@ def folder(tmp_path_factory):
     assert "of what adapting can gain" in done.stdout
     assert str(where / "report.html") in done.stdout
     assert done.stderr == ""  # no progress in a pipe
+    (where.parent / "said.txt").write_text(done.stdout)
     return where
 
 
@@ -39,6 +43,20 @@ def test_the_folder_holds_everything(folder):
     assert result["world"]["refined"] == 750
     exact = evaluate(load(folder / "policy.safetensors").policy, problems.make("shop")).value
     assert result["truth"]["value"] == pytest.approx(exact, abs=1e-12)
+
+
+def test_terminal_page_and_file_say_the_same_sentences(folder):
+    certificate = json.loads((folder / "result.json").read_text())["certificate"]
+    facts, page = certificate["facts"], html.unescape((folder / "report.html").read_text())
+    assert [fact["sentence"] for fact in facts if fact["kind"] == "proved"] == certificate["proved"]
+    open_kinds = ("estimated", "assumed", "open")
+    assert [fact["sentence"] for fact in facts if fact["kind"] in open_kinds] == certificate["not_proved"]
+    assert all(all(fact["premises"].values()) and fact["premises"] for fact in facts if fact["kind"] == "proved")
+    assert all(sentence in page for sentence in (*certificate["proved"], *certificate["not_proved"]))
+    said = (folder.parent / "said.txt").read_text().splitlines()
+    shown = [line for line in said if line.split(":")[0] in KINDS]
+    assert shown == [f"{fact['kind']}: {fact['sentence']}" for fact in facts if fact["what"] not in UNSAID]
+    assert len(shown) == 2
 
 
 def test_evaluate_takes_the_policy(folder):

@@ -165,6 +165,37 @@ def test_planned_values_are_called_optimistic():
     assert "not a guarantee" in text
 
 
+def test_an_estimate_from_a_log_is_not_called_a_measurement():
+    logged = {"validation": {"value": 5.0, "lower": 4.9, "upper": 5.1, "episodes": 100, "measured": "logged"}}
+    summary = summarise(title="log", model=SHOP, plan=plan(SHOP), certificate=logged)
+    assert summary["answer"]["measured"] == "logged"
+    text = re.sub(r"\s+", " ", page(summary))
+    assert "The policy is estimated to earn" in text
+    assert "100 held-out episodes of the log, for the policy planned without them" in text
+    assert "fresh episodes" not in text
+    assert "Measured in" not in text
+
+
+def test_regret_is_told_apart_from_what_planning_left_open():
+    told = {"regret": 0.5, "regret_measured": "exact", "regret_least": 0.2}
+    assert "It is at least 0.20" in words.regret(told)
+    assert "at least" not in words.regret({**told, "regret_least": 0.4995})
+    guessed = {"regret": 0.02, "regret_measured": "bootstrap", "regret_upper": 0.05, "regret_gap": 0.44}
+    assert "0.050 in the worst resample" in words.regret(guessed)
+    assert "Better plans may add 0.44" in words.regret(guessed)
+    assert "Better plans" not in words.regret({**guessed, "regret_gap": 1e-3})
+    for answer in (told, guessed):
+        assert "exactly" not in words.regret(answer)
+
+
+def test_the_theory_setting_claims_no_more_than_its_facts():
+    """The page must not say that everything listed holds: it lists what had its premises checked."""
+    shown = {**CERTIFICATE, "setting": "theory"}
+    text = re.sub(r"\s+", " ", page(summarise(title="shop", model=SHOP, plan=plan(SHOP), certificate=shown)))
+    assert "no bound of the regret follows" in text
+    assert "Every constant is derived" not in text
+
+
 def test_gain_is_the_difference_to_the_fixed_policy(shop):
     rows = {row["role"]: row["value"] for row in shop["comparison"]["rows"] if row["role"]}
     assert shop["answer"]["gain"] == pytest.approx(rows["adaptive"] - rows["fixed"])
