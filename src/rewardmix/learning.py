@@ -54,7 +54,7 @@ from rewardmix.recovery.result import Method
 from rewardmix.simulation import simulate
 from rewardmix.stopping import FIRST_ROUND, MOST_EPISODES, goal_of, pass_round, rounds_passed, to_threshold
 from rewardmix.streams import Role, seed_for
-from rewardmix.work import PLAYED_STEP, afford, afford_episodes, afford_recovery
+from rewardmix.work import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
 
 KEPT_STEPS = 1 << 27
 """More steps than this are not kept as episodes by exploration, and no likelihood is climbed over them."""
@@ -213,7 +213,7 @@ class _Run:
         pairs, steps = min(points * (points + 1) // 2, played * length * (length + 1) // 2), played * length
         afford_recovery(points, values, self.num_contexts, pairs, min(steps, KEPT_STEPS))
         afford_episodes(validate, length, PLAYED_STEP)
-        each = 100 * self.num_contexts * min(steps, KEPT_STEPS) + 1e6
+        each = 100 * self.num_contexts * min(steps, KEPT_STEPS) + RESAMPLE
         afford("resamples", operations=self.resamples * each, change="fewer resamples, or fewer episodes")
 
     def by_rule(self, validate: int) -> Learned:

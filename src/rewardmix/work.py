@@ -72,6 +72,8 @@ COMPILED_STEP = 30.0
 """Simple steps of one step of an episode in a compiled loop ..."""
 PLAYED_STEP = 1e4
 """... and through the interface of an environment."""
+RESAMPLE = 1e6
+"""Simple steps of one resample of a bootstrap, at least."""
 PLAIN = 50.0
 """Simple steps of one line of Python on one element."""
 

@@ -325,9 +325,9 @@ def _texts(workshop: Path) -> None:
         "good.toml": "accuracy = 0.2\nseed = 3\n",
         "bad.toml": "accuracy = \n",
         "odd.toml": 'episodes = "many"\nnothing = 1\n',
-        "study.toml": 'problems = ["hard"]\nmethods = ["markov"]\nepisodes = [50]\nseeds = 1\n',
+        "study.toml": 'problems = ["hard"]\nmethods = ["log"]\nepisodes = [50]\nseeds = 1\n',
         "study-odd.toml": 'problems = [3]\nmethods = [["x"]]\nepisodes = ["a"]\nseeds = -1\n',
-        "study-huge.toml": 'problems = ["hard"]\nmethods = ["rewardmix"]\nepisodes = [1]\nseeds = 99999999999\n',
+        "study-huge.toml": 'problems = ["hard"]\nmethods = ["learn"]\nepisodes = [1]\nseeds = 99999999999\n',
         "study-types.toml": "problems = 3\nmethods = true\nepisodes = 1979-05-27\nseeds = 1.5\n",
     }
     for name, text in texts.items():

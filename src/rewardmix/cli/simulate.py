@@ -29,11 +29,15 @@ def simulate(
     """Play a policy in a problem and write the episodes as a log."""
     from rewardmix import logs
     from rewardmix._check import as_count, as_seed
+    from rewardmix.work import COMPILED_STEP, afford, afford_episodes
 
     as_count("--episodes", episodes)
     as_seed("--seed", seed)
     outputs.check_file("--out", out)
     model = inputs.model_of(problem)
+    steps = COMPILED_STEP * episodes * model.horizon
+    afford("--episodes", operations=steps, change="fewer episodes, or a shorter horizon")
+    afford_episodes(min(episodes, BLOCK), model.horizon)
     with bar("simulating", episodes) as show:
         blocks = _blocks(_policy(policy, model), model, episodes, seed, show)
         logs.write(out, blocks, state_names=model.state_names, action_names=model.action_names)

@@ -44,7 +44,7 @@ from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
 from rewardmix.recovery.patterns import merged, shares
 from rewardmix.recovery.result import Question
-from rewardmix.work import afford, afford_episodes, afford_planning, afford_recovery
+from rewardmix.work import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
@@ -111,6 +111,7 @@ def fit(
     share = _as_share("share_held_out", share_held_out, below=1.0)
     as_seed("seed", seed)
     as_count("resamples", resamples, least=0)
+    afford("resamples", operations=RESAMPLE * resamples, change="fewer resamples")
     as_number("failure", failure, above=0.0, below=1.0)
     as_number("accuracy", accuracy, above=0.0)
     as_number("gap", gap, above=0.0)
