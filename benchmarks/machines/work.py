@@ -57,7 +57,7 @@ def fitted(folder: Path, problem: str) -> None:
     folder.mkdir(parents=True)
     save(folder / "model.safetensors", found.model)
     save(folder / "plan.safetensors", found.plan)
-    text = "\n".join(f"{name}: {getattr(found, name)!r}" for name in ("held_out", "off_policy", "bootstrap"))
+    text = "\n".join(f"{name}: {getattr(found.info, name)!r}" for name in ("held_out", "off_policy", "bootstrap"))
     (folder / "judged.txt").write_text(text, encoding="utf-8")
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from rewardmix._check import Floats
 from rewardmix._kernels import kernel
 
-TILE = 512
-"""Columns of a product that are worked on at once: they stay in the fastest memory."""
+TILE, DEEP = 512, 16
+"""Columns and rows of a right factor that are worked on at once: they stay in fast memory."""
 
 WHOLE = 48
 """Up to so many rows all eigenvectors are found, also where few are asked for."""
@@ -60,38 +60,42 @@ def times_vector(left: Any, right: Any, out: Any) -> None:
 @kernel
 def times_matrix(left: Any, right: Any, out: Any) -> None:
     """out = left right: rows of ``right`` are added up, which vector instructions do without changing the order."""
-    size, columns = left.shape[1], right.shape[1]
-    for begin in range(0, columns, TILE):
-        end = min(begin + TILE, columns)
-        out[:, begin:end] = 0.0
-        for i in range(0, left.shape[0] - 1, 2):
-            _add_rows(left[i], left[i + 1], right[:, begin:end], out[i, begin:end], out[i + 1, begin:end])
-        if left.shape[0] % 2:
-            last = left.shape[0] - 1
-            for k in range(size):
-                factor, row = left[last, k], right[k, begin:end]
-                for j in range(end - begin):
-                    out[last, begin + j] += factor * row[j]
+    out[:] = 0.0
+    for begin in range(0, right.shape[1], TILE):
+        end = min(begin + TILE, right.shape[1])
+        for low in range(0, right.shape[0], DEEP):
+            high = min(low + DEEP, right.shape[0])
+            for i in range(0, left.shape[0] - 1, 2):
+                one, two = out[i, begin:end], out[i + 1, begin:end]
+                _add_rows(left[i], left[i + 1], right, low, high, begin, end, one, two)
+            if left.shape[0] % 2:
+                _add_rows_to_one(left[-1], right, low, high, begin, end, out[-1, begin:end])
 
 
 @kernel
-def _add_rows(left: Any, other: Any, right: Any, one: Any, two: Any) -> None:
-    """Add left_k right_k to ``one`` and other_k right_k to ``two``, k increasing, four at a time."""
-    k = 0
-    while k + 4 <= left.size:
+def _add_rows(left: Any, other: Any, right: Any, low: Any, high: Any, begin: Any, end: Any, one: Any, two: Any) -> None:
+    """Add left_k right_k to ``one`` and other_k right_k to ``two``, k from low to high, four at a time."""
+    k = low
+    while k + 4 <= high:
         a, b, c, d = left[k], left[k + 1], left[k + 2], left[k + 3]
         e, f, g, h = other[k], other[k + 1], other[k + 2], other[k + 3]
-        ra, rb, rc, rd = right[k], right[k + 1], right[k + 2], right[k + 3]
+        ra, rb = right[k, begin:end], right[k + 1, begin:end]  # one piece of memory, seen to be one
+        rc, rd = right[k + 2, begin:end], right[k + 3, begin:end]
         for j in range(one.size):
             one[j] = (((one[j] + a * ra[j]) + b * rb[j]) + c * rc[j]) + d * rd[j]
             two[j] = (((two[j] + e * ra[j]) + f * rb[j]) + g * rc[j]) + h * rd[j]
         k += 4
-    while k < left.size:
-        a, e, ra = left[k], other[k], right[k]
-        for j in range(one.size):
-            one[j] += a * ra[j]
-            two[j] += e * ra[j]
-        k += 1
+    _add_rows_to_one(left, right, k, high, begin, end, one)
+    _add_rows_to_one(other, right, k, high, begin, end, two)
+
+
+@kernel
+def _add_rows_to_one(left: Any, right: Any, low: Any, high: Any, begin: Any, end: Any, out: Any) -> None:
+    """Add left_k right_k to ``out``, k from low to high."""
+    for k in range(low, high):
+        factor, row = left[k], right[k, begin:end]
+        for j in range(out.size):
+            out[j] += factor * row[j]
 
 
 def solve(matrices: Any, right: Any) -> Floats:
