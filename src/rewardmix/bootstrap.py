@@ -43,7 +43,7 @@ class BootstrapRegret:
 
     @property
     def gap(self) -> float:
-        """Average of ``gaps``: the mean regret is between ``mean`` and ``mean + gap``."""
+        """Average of ``gaps``; the mean regret is between ``mean`` and ``mean + gap``."""
         return float(self.gaps.mean())
 
 

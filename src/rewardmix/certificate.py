@@ -53,7 +53,7 @@ class Truth:
 
     @property
     def least_regret(self) -> float:
-        """What it loses against the best policy that was found: the rest of ``regret`` is what planning left open."""
+        """What it loses against the best policy that was found; the rest of ``regret`` is what planning left open."""
         return max(self.best_lower - self.value, 0.0)
 
     @property
