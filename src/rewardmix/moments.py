@@ -18,7 +18,6 @@ samples are then in ``pair_tables`` (pooled over the order), and ``outcomes`` ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -90,7 +89,7 @@ class Moments:
         sizes["episodes"] = as_count("episodes", self.episodes, least=0)
         values = as_reward_values(self.reward_values)
         num_states, num_x, num_values = sizes["num_states"], sizes["num_states"] * sizes["num_actions"], values.size
-        if num_x * num_x > MOST or sizes["episodes"] * sizes["horizon"] > MOST:
+        if max(num_x, sizes["episodes"] * sizes["horizon"]) * max(num_x, num_values * num_values) > MOST:
             refuse("num_states", f"{num_x} state-actions", "fewer; their pairs cannot be numbered")
         keys = {name: as_counts(name, getattr(self, name), (None,)) for name in ("pair_keys", "selected_keys")}
         tables = {
@@ -296,8 +295,8 @@ def as_counts(argument: str, values: Any, shape: tuple[int | None, ...]) -> Coun
     check_shape(argument, array, shape)
     if array.dtype.kind not in "iu":
         refuse(argument, f"dtype {array.dtype}", "whole numbers")
-    bad = (array < 0) | (array > MOST)
-    if bad.any():
+    if array.size and (array.min() < 0 or array.max() > MOST):
+        bad = (array < 0) | (array > MOST)
         refuse(at(argument, first(bad)), int(array[first(bad)]), "a count of at least 0")
     counts: Counts = owned(array, np.int64)
     return counts
@@ -324,14 +323,15 @@ def _check_counts(moments: Moments) -> None:
     most, num_x = moments.episodes, moments.num_state_actions
     if moments.starts.max(initial=0) > most or moments.starts.sum() != most:
         refuse("starts", f"a sum of {moments.starts.sum()}", f"one start for each of the {most} episodes")
-    if moments.moves.data.size and float(moments.moves.data.sum(dtype=np.float64)) > most * moments.horizon:
+    if float(moments.moves.data.sum(dtype=np.float64)) > most * moments.horizon:
         refuse("moves", "more steps", f"at most {moments.horizon} for each of the {most} episodes")
-    _check_sums("outcomes", moments.outcomes, most * (2 if moments.selected_keys.size else 1))  # both chosen steps
+    twice = 2 if moments.selected_keys.size else 1  # both chosen steps of an episode may be at the same x
+    _check_sums("outcomes", moments.outcomes, moments.samples, most * twice)
     for name in ("pair", "selected"):
         keys, tables = getattr(moments, f"{name}_keys"), getattr(moments, f"{name}_tables")
         if (keys[1:] <= keys[:-1]).any() or keys.max(initial=0) >= num_x * num_x:
             refuse(f"{name}_keys", "numbers out of order or range", f"increasing numbers below {num_x * num_x}")
-        _check_sums(f"{name}_tables", tables, most)
+        _check_sums(f"{name}_tables", tables, moments.pair_samples if name == "pair" else tables.sum(axis=(1, 2)), most)
     one, other = moments.pairs
     if (one > other).any():
         refuse(at("pair_keys", first(one > other)), "a pair (x, y) with x > y", "each pair once, x <= y")
@@ -340,12 +340,12 @@ def _check_counts(moments: Moments) -> None:
         refuse("pair_tables", "more samples of a pair than of one of its ends", "at most as many")
 
 
-def _check_sums(argument: str, tables: Counts, most: int) -> None:
+def _check_sums(argument: str, tables: Counts, sums: Counts, most: int) -> None:
     """Refuse tables (one in each place of the first axis) that hold more than ``most`` samples."""
-    flat = tables.reshape(len(tables), math.prod(tables.shape[1:]))
-    bad: NDArray[np.bool_] = np.asarray(flat.sum(axis=1, dtype=np.float64) > most)
+    large = tables.max(initial=0) > most  # then sums might have overflowed
+    bad = (tables > most).reshape(len(tables), -1).any(axis=1) if large else sums > most
     if bad.any():
-        refuse(at(argument, first(bad)), "more samples", f"at most one for each of the {most} episodes")
+        refuse(at(argument, first(np.asarray(bad))), "more samples", f"at most one for each of the {most} episodes")
 
 
 _ARRAYS = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "selected_tables")
