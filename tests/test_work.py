@@ -1,8 +1,11 @@
 """Bounds on work: estimates are refused with their figure, on every machine alike."""
 
+import tracemalloc
+
 import pytest
 
-from rewardmix import InputError, work
+import rewardmix
+from rewardmix import InputError, problems, work
 
 
 def test_what_fits_is_let_through():
@@ -37,3 +40,58 @@ def test_a_limit_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("REWARDMIX_MEMORY", text)
     with pytest.raises(InputError, match=f"^REWARDMIX_MEMORY: found '{text}', expected a number above 0"):
         work.afford("rows", memory=1, change="fewer rows")
+
+
+def peak(call):
+    """Bytes at the peak of a call, beyond what was there before."""
+    call()  # compiled, and imported
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_estimates_are_within_a_factor_of_what_is_used(monkeypatch):
+    asked = []
+    monkeypatch.setattr(work, "afford", lambda what, *, memory=0.0, operations=0.0, change: asked.append(memory))
+    model = problems.make("random", states=60, actions=4, horizon=6)
+    policy = rewardmix.uniform(model)
+    calls = {
+        "model": lambda: problems.make("random", states=300, actions=4, horizon=3),
+        "episodes": lambda: rewardmix.simulate(policy, model, 200_000),
+        "exploration": lambda: rewardmix.explore(model, episodes=3_000, keep=False),
+        "table": lambda: rewardmix.uniform(problems.make("shop", horizon=20_000)),
+    }
+    for name, call in calls.items():
+        used = peak(call)
+        asked.clear()
+        call()
+        assert used / 4 < max(asked) < 8 * used, f"{name}: estimated {max(asked):.3g} bytes, used {used:.3g}"
+
+
+def test_large_studies_are_let_through():
+    work.afford_exploration(1000, 4, 10, 2, 1_000_000, 1.05)
+    work.afford_planning(1000, 4, 10, 2, 2, 4_000_000)
+    work.afford_planning(200, 10, 50, 2, 2, 400_000)
+    work.afford_episodes(8_000_000, 10)
+    work.afford_exploration(10, 4, 8, 2, None, 1.05)  # in batches, to any number of episodes
+    work.afford_recovery(4000, 2, 2, 8_000_000, 10_000_000)
+    work.afford_recovery(100, 2, 4, 5_000, 100_000_000)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: work.afford_model(10**6, 4), "^states: found a need of about .* GiB of memory"),
+        (lambda: work.afford_episodes(10**18, 10), "^episodes: found a need of about .* GiB of memory"),
+        (lambda: work.afford_exploration(10**5, 4, 10, 2, None, 1.05), "^env_or_model: found a need of about .* GiB"),
+        (lambda: work.afford_exploration(4, 4, 10, 2, 10**15, 1.05), "^episodes: found a need of about .* operations"),
+        (lambda: work.afford_planning(4, 4, 10**13, 2, 2, 64), "^model: found a need of about .* GiB"),
+        (lambda: work.afford_recovery(16, 2, 10**12, 136, 1000), "^num_contexts: found a need of about .* GiB"),
+    ],
+)
+def test_what_no_machine_has_is_refused(ask, message):
+    with pytest.raises(InputError, match=message):
+        ask()
