@@ -465,7 +465,7 @@ class Worker:
         """End the process."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            self.process.communicate()  # waits, and closes the pipes
             self.process = None
 
     def _start(self) -> subprocess.Popen[str]:
