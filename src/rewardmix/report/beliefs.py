@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from rewardmix._check import Floats
+from rewardmix.algebra import product
 from rewardmix.model import RewardMixingMDP, state_action
 from rewardmix.planning import Plan
+from rewardmix.portable import exps, log, logs
 
 POINTS = 121
 """Beliefs along an axis."""
@@ -57,7 +59,8 @@ def occupancy(plan: Plan) -> Floats:
             for z in range(model.num_values):
                 chance = law[m] * model.laws[m, states[:, None], actions, z]
                 np.add.at(onward[m], (rows, policy.successors[t][:, :, z]), chance)
-        law = np.stack([model.transition_rows.T @ part for part in onward])
+        back = model.transition_rows.T
+        law = np.stack([back @ part if model.is_sparse else product(back, part) for part in onward])
     return visits
 
 
@@ -102,7 +105,7 @@ def _towards_each(plan: Plan, step: int, state: int) -> dict[str, Any]:
 
 def _decisions(plan: Plan, step: int, beliefs: Floats) -> tuple[Floats, Any]:
     """(S, B) and (S, B): value and action of the best node of each state at each belief."""
-    scores = plan.alpha_vectors.values[step] @ beliefs.T
+    scores = product(plan.alpha_vectors.values[step], beliefs.T)
     best = scores.argmax(axis=1)
     actions = np.take_along_axis(np.asarray(plan.alpha_vectors.actions[step]), best, axis=1)
     return np.asarray(scores.max(axis=1)), actions
@@ -114,9 +117,10 @@ def reach(model: RewardMixingMDP) -> tuple[Floats, Floats]:
     seen = (first > 0) | (second > 0)
     odds = np.clip(first[seen], SMALLEST_ODDS, None) / np.clip(second[seen], SMALLEST_ODDS, None)
     steps = np.arange(model.horizon)
-    prior = np.log(model.weights[0] / model.weights[1])
-    ends = [prior + steps * min(np.log(odds).min(), 0.0), prior + steps * max(np.log(odds).max(), 0.0)]
-    low, high = (1.0 / (1.0 + np.exp(-np.clip(end, -700, 700))) for end in ends)
+    prior = log(model.weights[0] / model.weights[1])
+    moves = logs(odds)
+    ends = [prior + steps * min(moves.min(), 0.0), prior + steps * max(moves.max(), 0.0)]
+    low, high = (1.0 / (1.0 + exps(-np.clip(end, -700, 700))) for end in ends)
     return low, high
 
 

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from rewardmix._check import Floats, refuse
 from rewardmix._version import __version__
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
+from rewardmix.portable import logs
 from rewardmix.recovery.labels import alignment
 from rewardmix.report.beliefs import belief_view
 from rewardmix.report.coverage import pair_coverage
@@ -153,7 +154,7 @@ def _rewards(
     lower, upper = (np.asarray(part, float) for part in intervals) if intervals and probability else (None, None)
     real = _truth_of(model, truth)
     samples = np.zeros(shape[1:], int) if moments is None else _samples(moments, model)
-    spread = np.sqrt(np.tensordot(model.weights, (values - np.tensordot(model.weights, values, 1)) ** 2, 1))
+    spread = np.sqrt(mixed(model.weights, (values - mixed(model.weights, values)) ** 2))
     order = np.argsort(-spread, axis=None, kind="stable")[:MOST_REWARDS]
     rows = []
     for x in np.sort(order):
@@ -197,7 +198,7 @@ def _thinned(points: list[list[float]]) -> list[list[float]]:
     """At most ``MOST_POINTS`` of them, evenly spread in the logarithm of the episodes, the first and last kept."""
     if len(points) <= MOST_POINTS:
         return points
-    places = np.log1p([max(point[0], 0.0) for point in points])
+    places = logs([1.0 + max(point[0], 0.0) for point in points])
     wanted = np.linspace(places[0], places[-1], MOST_POINTS)
     kept = np.unique(np.clip(np.searchsorted(places, wanted), 0, len(points) - 1))
     return [points[i] for i in kept]
