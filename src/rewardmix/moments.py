@@ -42,7 +42,7 @@ from rewardmix._check import (
 )
 from rewardmix.episodes import Episodes
 from rewardmix.model import state_action
-from rewardmix.pair_table import Counts, in_table, merged
+from rewardmix.pair_table import Counts, in_table, merged, unordered
 from rewardmix.rows import PARTS as ROW_PARTS
 from rewardmix.rows import close, rows_of
 from rewardmix.stored import entry
@@ -309,12 +309,9 @@ def _as_moves(moves: Any, shape: tuple[int, int]) -> csr_array:
         refuse("moves", found, f"compressed sparse rows of shape {shape}")
     data = as_counts("moves.data", moves.data, (None,))
     rows = rows_of("moves", data, owned(moves.indices), owned(moves.indptr), shape)
-    return rows if rows.has_canonical_format else _canonical(rows)
-
-
-def _canonical(rows: csr_array) -> csr_array:
-    rows = rows.copy()
-    rows.sum_duplicates()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
     return rows
 
 
@@ -332,6 +329,10 @@ def _check_counts(moments: Moments) -> None:
         if (keys[1:] <= keys[:-1]).any() or keys.max(initial=0) >= num_x * num_x:
             refuse(f"{name}_keys", "numbers out of order or range", f"increasing numbers below {num_x * num_x}")
         _check_sums(f"{name}_tables", tables, moments.pair_samples if name == "pair" else tables.sum(axis=(1, 2)), most)
+    if moments.selected_keys.size:
+        keys, tables = unordered(moments.selected_keys, moments.selected_tables, num_x)
+        if not (np.array_equal(keys, moments.pair_keys) and np.array_equal(tables, moments.pair_tables)):
+            refuse("selected_tables", "other samples than in pair_tables", "the same, in the order of the chosen steps")
     one, other = moments.pairs
     if (one > other).any():
         refuse(at("pair_keys", first(one > other)), "a pair (x, y) with x > y", "each pair once, x <= y")

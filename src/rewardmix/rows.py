@@ -53,7 +53,8 @@ def close(rows: csr_array) -> csr_array:
 
 
 def _check_parts(argument: str, data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> None:
-    if data.ndim not in (1, 3) or data.dtype.kind not in "fiub" or data.dtype.itemsize > 8 or data.dtype == np.float16:
+    held = data.dtype.kind in "fiub" and data.dtype.isnative and data.dtype.itemsize <= 8 and data.dtype != np.float16
+    if data.ndim not in (1, 3) or not held:
         refuse(f"{argument}.data", f"shape {data.shape} of {data.dtype}", "a list of numbers")
     if indptr.shape != (shape[0] + 1,) or indptr.dtype.kind not in "iu":
         refuse(f"{argument}.indptr", f"shape {indptr.shape} of {indptr.dtype}", f"{shape[0] + 1} whole numbers")
