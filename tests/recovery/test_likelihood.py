@@ -32,6 +32,21 @@ def test_statistics_are_those_of_the_joint_table(contexts, values):
     np.testing.assert_allclose(found.outcomes, outcomes, rtol=1e-10, atol=1e-12)
 
 
+def test_likelihoods_of_many_all_but_impossible_bags_are_multiplied_without_underflow():
+    rng = np.random.default_rng(3)
+    laws = np.full((2, 2, 2), FLOOR)
+    laws[:, 0, 0], laws[:, 1] = 1.0 - FLOOR, [[0.3, 0.7], [0.6, 0.4]]
+    mixture = Mixture(np.array([0.25, 0.75]), laws)
+    lengths = rng.integers(1, 24, 200)
+    symbols = rng.choice([0, 1, 1, 1, 2, 3], int(lengths.sum())).astype(np.int32)  # 1: a reward of probability FLOOR
+    bags = Patterns(symbols, np.concatenate([[0], np.cumsum(lengths)]), rng.choice([1.0, 1.0, 2.0], 200), 2, 2)
+    exact = 0.0
+    for count, bag in bags_of(bags):
+        terms = np.log(mixture.weights) + sum(np.log(laws[:, x, z]) for x, z in bag)
+        exact += count * (terms.max() + np.log(np.exp(terms - terms.max()).sum()))
+    assert statistics(bags, mixture).loglik == pytest.approx(exact, rel=1e-13)
+
+
 def test_merging_equal_bags_changes_nothing():
     rng = np.random.default_rng(1)
     mixture = random_mixture(rng, 3, 3)

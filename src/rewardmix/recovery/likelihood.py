@@ -220,13 +220,14 @@ def _expect_kernel(width: int) -> Any:
     """The E-step for ``width`` contexts: a constant width lets the compiler keep them in vector registers.
 
     Fewer contexts are padded with weight 0. Products, not sums of logarithms: rescaled when they get small (no step
-    makes them smaller than by FLOOR, so looking at every eighth step is enough), one logarithm a bag.
+    makes them smaller than by FLOOR, so looking at every eighth step is enough). Likelihoods of bags that occur once are
+    multiplied too, and one logarithm is taken of many: portable logarithms take a third of an E-step otherwise.
     """
 
     @kernel
     def expect(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, outcomes: Any, sums: Any) -> Any:
         joint = np.empty(width)
-        loglik = 0.0
+        loglik, product = 0.0, 1.0
         for bag in range(counts.size):
             low, high = offsets[bag], offsets[bag + 1]
             for m in range(width):
@@ -247,7 +248,14 @@ def _expect_kernel(width: int) -> Any:
             total = 0.0
             for m in range(width):
                 total += joint[m]
-            loglik += counts[bag] * (log(total) - scale * LOG_RESCALED)
+            loglik -= counts[bag] * scale * LOG_RESCALED
+            if counts[bag] == 1.0:
+                product *= total
+                if product < 1e-100:
+                    loglik += log(product)
+                    product = 1.0
+            else:
+                loglik += counts[bag] * log(total)
             share = counts[bag] / total
             for m in range(width):
                 joint[m] *= share
@@ -256,6 +264,6 @@ def _expect_kernel(width: int) -> Any:
                 row = outcomes[symbols[i]]
                 for m in range(width):
                     row[m] += joint[m]
-        return loglik
+        return loglik + log(product)
 
     return expect
