@@ -55,13 +55,13 @@ def test_updates_tell_of_a_shrinking_bracket():
 
 
 def test_a_model_too_large_for_memory_gets_an_estimate(monkeypatch):
-    monkeypatch.setattr(refinement, "memory", lambda: 1e4)
-    with pytest.raises(InputError, match=r"model: found a size that needs about 0\.\d GiB to plan for, expected one"):
+    monkeypatch.setenv("REWARDMIX_MEMORY", "1e-6")
+    with pytest.raises(InputError, match=r"model: found a need of about .* GiB of memory, expected at most 1e-06 GiB"):
         plan(MODEL)
 
 
 def test_memory_that_is_too_small_for_a_finer_grid_ends_planning(monkeypatch):
-    monkeypatch.setattr(refinement, "memory", lambda: 6e6)
+    monkeypatch.setattr(refinement, "MEMORY", 6e6)
     found = plan(MODEL, gap=1e-10)
     assert not found.info.converged
     assert found.info.reason == "memory"

@@ -8,18 +8,17 @@ the limit is not begun, so a limit on the work gives the same plan on every mach
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from rewardmix._check import as_number, check_callback, refuse
+from rewardmix._check import as_number, check_callback
 from rewardmix.planning.result import PlanInfo, Round
 from rewardmix.policy import Controller
 from rewardmix.portable import log
 from rewardmix.portable import power as power_of
-from rewardmix.work import GIB
+from rewardmix.work import GIB, afford
 
 SAFETY = 1.06
 """What the predicted resolution is multiplied by."""
@@ -99,29 +98,11 @@ def request(gap: object, work_limit: object, time_limit: object, on_update: Call
     return Request(as_number("gap", gap, above=0.0), work, seconds, on_update)
 
 
-def check_memory(needed: float) -> None:
-    """Refuse a model for which even the smallest pass does not fit."""
-    if needed > memory():
-        refuse(
-            "model",
-            f"a size that needs about {needed / GIB:.1f} GiB to plan for",
-            f"one that fits into {memory() / GIB:.1f} GiB",
-        )
-
-
-def memory() -> float:
-    """Bytes that a plan may take on this machine: three quarters of what it has."""
-    try:
-        return 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return float(MEMORY)
-
-
 def refine(sweeper: Sweeper, wanted: Request) -> tuple[Controller, float, float, PlanInfo]:
     """(policy, lower, upper, info): sweep at growing resolutions."""
     began = time.perf_counter()
     resolution = sweeper.first
-    check_memory(sweeper.bytes(resolution))
+    afford("model", memory=sweeper.bytes(resolution), change="fewer states, actions, contexts or steps")
     rounds: list[Round] = []
     history: list[tuple[int, float]] = []
     best: Sweep | None = None
@@ -186,7 +167,7 @@ def _affordable(sweeper: Sweeper, wanted: int, resolution: int, left: tuple[floa
     if resolution >= sweeper.largest:
         return resolution, "finest grid"
     least = min(math.ceil(LEAST * resolution), sweeper.largest)
-    room, (work, limit) = min(float(MEMORY), memory()), left
+    room, (work, limit) = float(MEMORY), left
     if sweeper.bytes(least) > room:
         return resolution, "memory"
     if sweeper.work(least) > work:

@@ -58,35 +58,35 @@ def covariances(
     tables = moments.pair_tables.astype(np.float64)
     tables[x == y] = (tables[x == y] + tables[x == y].transpose(0, 2, 1)) / 2.0
     n = moments.pair_samples.astype(np.float64)
-    kept = range(1, 2) if values == 2 else range(values)
+    tables /= n[:, None, None]
+    mine, theirs = tables.sum(axis=2), tables.sum(axis=1)
+    kept = np.arange(1, 2) if values == 2 else np.arange(values)
     delta = np.broadcast_to(delta, average.shape)
-    events = points * (points + 1) // 2 * len(kept) ** 2
+    events = points * (points + 1) // 2 * kept.size**2
     parts = []
-    for z in kept:
-        for other in kept:
-            chosen = (x < y) | (z <= other)  # the two orders of a diagonal block are the same coordinates
-            i, j, count = x[chosen], y[chosen], n[chosen]
-            table = tables[chosen] / count[:, None, None]
-            off_i = table[:, z].sum(axis=1) - average[i, z]
-            off_j = table[:, :, other].sum(axis=1) - average[j, other]
-            centre = (
-                table[:, z, other]
-                - average[i, z] * average[j, other]
-                - average[i, z] * off_j
-                - average[j, other] * off_i
-            )
-            one, two = smooth[i, z], smooth[j, other]
-            variance, null = _variances(one, two, centre, count)
-            if z != other:
-                own = i == j
-                variance[own] = _both_orders(variance[own], one[own], two[own], centre[own], table[own], z, other)
-                null[own] = (null[own] + (one[own] * two[own]) ** 2) / 2.0
-            half = _consistent(radius, count, events, share, centre, variance, one, two) + tolerance * tolerance
-            half = half + delta[i, z] * np.abs(off_j) + delta[j, other] * np.abs(off_i) + delta[i, z] * delta[j, other]
-            width = len(kept)
-            place = (z, other) if width > 1 else (0, 0)
-            errors = np.sqrt(variance / count), np.sqrt(null / count)
-            parts.append((i * width + place[0], j * width + place[1], centre, half, *errors, count))
+    for place, z in enumerate(kept.tolist()):
+        chosen = (x < y)[:, None] | (z <= kept)  # the two orders of a diagonal block are the same coordinates
+        pair, column = np.nonzero(chosen)
+        other, i, j, count = kept[column], x[pair], y[pair], n[pair]
+        off_i = mine[pair, z] - average[i, z]
+        off_j = theirs[pair, other] - average[j, other]
+        centre = (
+            tables[pair, z, other]
+            - average[i, z] * average[j, other]
+            - average[i, z] * off_j
+            - average[j, other] * off_i
+        )
+        one, two = smooth[i, z], smooth[j, other]
+        variance, null = _variances(one, two, centre, count)
+        own = (i == j) & (other != z)
+        if own.any():
+            joint = _joint(tables, mine, pair[own], z, other[own], one[own], two[own])
+            variance[own] = (variance[own] + np.maximum(joint - centre[own] ** 2, 0.0)) / 2.0
+            null[own] = (null[own] + (one[own] * two[own]) ** 2) / 2.0
+        half = _consistent(radius, count, events, share, centre, variance, one, two) + tolerance * tolerance
+        half = half + delta[i, z] * np.abs(off_j) + delta[j, other] * np.abs(off_i) + delta[i, z] * delta[j, other]
+        errors = np.sqrt(variance / count), np.sqrt(null / count)
+        parts.append((i * kept.size + place, j * kept.size + column, centre, half, *errors, count))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.lexsort((columns[1], columns[0]))
     first, second, centre, half, deviation, null, counts = (column[order] for column in columns)
@@ -107,18 +107,18 @@ def _variances(one: Floats, two: Floats, centre: Floats, count: Floats) -> tuple
     return product_variance(one, two, pulled), product_variance(one, two, 0.0)
 
 
-def _both_orders(
-    variance: Floats, one: Floats, two: Floats, centre: Floats, table: Floats, z: int, other: int
+def _joint(
+    tables: Floats, margins: Floats, pair: NDArray[Any], z: int, other: NDArray[Any], one: Floats, two: Floats
 ) -> Floats:
-    """v of the mean of u_z w_z' and u_z' w_z, where x is paired with itself and both are counted.
+    """Mean of h(r) h(r') over the two rewards of a pair of x with itself, h = u_z u_z'.
 
-    It is half of v plus half of their covariance, the mean of h(r) h(r') over the two rewards with h = u_z u_z'.
+    Both u_z w_z' and u_z' w_z are counted there, and v of their mean is half of v plus half of their covariance, which
+    this gives. h is one * two, less ``two`` at r = z and less ``one`` at r = z', so few cells of the table say it all.
     """
-    joint = np.repeat((one * two)[:, None], table.shape[1], axis=1)
-    joint[:, z] -= two
-    joint[:, other] -= one
-    mean = (table * joint[:, :, None] * joint[:, None, :]).sum(axis=(1, 2))
-    return np.asarray((variance + np.maximum(mean - centre**2, 0.0)) / 2.0)
+    base = one * two
+    square = two * two * tables[pair, z, z] + one * one * tables[pair, other, other]
+    square = square + 2.0 * base * tables[pair, z, other]
+    return np.asarray(square + base * (base - 2.0 * (two * margins[pair, z] + one * margins[pair, other])))
 
 
 def _consistent(

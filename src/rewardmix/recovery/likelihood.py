@@ -220,8 +220,8 @@ def _expect_kernel(width: int) -> Any:
     """The E-step for ``width`` contexts: a constant width lets the compiler keep them in vector registers.
 
     Fewer contexts are padded with weight 0. Products, not sums of logarithms: rescaled when they get small (no step
-    makes them smaller than by FLOOR, so looking at every eighth step is enough). Likelihoods of bags that occur once are
-    multiplied too, and one logarithm is taken of many: portable logarithms take a third of an E-step otherwise.
+    makes them smaller than by FLOOR, so looking at every eighth step is enough). Likelihoods of bags that occur once
+    are multiplied too, and one logarithm is taken of many: portable logarithms take a third of an E-step otherwise.
     """
 
     @kernel
