@@ -221,6 +221,35 @@ def flip(
 
 
 @kernel
+def carry_on(
+    symbols: Any,
+    offsets: Any,
+    counts: Any,
+    together: Any,
+    peaks: Any,
+    alone: Any,
+    prior: Any,
+    weight_prior: Any,
+    num_values: Any,
+    sweeps: Any,
+    flips: Any,
+    stream: Any,
+    weights: Any,
+    table: Any,
+) -> Any:
+    """So many sweeps of a chain with so many flips spread over them; its log-likelihood afterwards."""
+    loglik = 0.0
+    for done in range(sweeps):
+        sweep(symbols, offsets, counts, prior, weight_prior, num_values, stream, weights, table)
+        now = flips * (done + 1) // sweeps - flips * done // sweeps
+        if now > 0 or done == sweeps - 1:
+            loglik = log_likelihood(symbols, offsets, counts, weights, table)
+        for _ in range(now):
+            loglik = flip(symbols, offsets, counts, together, peaks, alone, num_values, stream, weights, table, loglik)
+    return loglik
+
+
+@kernel
 def draw_rows(shapes: Any, stream: Any, out: Any) -> None:
     """A Dirichlet draw for each row of ``shapes`` (N, S), into the first rows of ``out``."""
     for row in range(shapes.shape[0]):

@@ -42,10 +42,10 @@ LAWS, WEIGHTS = 1.0, 5.0
 SWEEPS, FLIPS = 5, 5
 """Moves of each kind in an update, at least."""
 
-WORK = 200_000
+WORK = 60_000
 """Few distinct episodes are swept more often: until so many symbols were read by a chain in an update ..."""
 
-MOST_SWEEPS = 40
+MOST_SWEEPS = 60
 """... or so many sweeps were made."""
 
 ALONE = 0.3
@@ -127,13 +127,10 @@ def moved(chains: Chains, evidence: Evidence, sweeps: int, flips: int, stream: S
     peaks, values = evidence.peaks, evidence.bags.num_values
     weight_prior = 0.0 if chains.known else WEIGHTS
     for c in range(chains.number):
-        for done in range(sweeps):
-            kernels.sweep(*evidence.arrays, LAWS, weight_prior, values, stream, weights[c], tables[c])
-            logliks[c] = kernels.log_likelihood(*evidence.arrays, weights[c], tables[c])
-            for _ in range(flips * (done + 1) // sweeps - flips * done // sweeps):
-                logliks[c] = kernels.flip(
-                    *evidence.arrays, evidence.together, peaks, ALONE, values, stream, weights[c], tables[c], logliks[c]
-                )
+        logliks[c] = kernels.carry_on(
+            *evidence.arrays, evidence.together, peaks, ALONE, LAWS, weight_prior, values, sweeps, flips, stream,
+            weights[c], tables[c],
+        )  # fmt: skip
     return replace(chains, weights=weights, tables=tables, logliks=logliks)
 
 

@@ -1,0 +1,1 @@
+"""Earning while learning: what it costs, beside other ways to learn."""
