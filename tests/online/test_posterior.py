@@ -172,3 +172,30 @@ def test_an_update_depends_on_the_multiset_of_episodes_alone():
         answers.append(posterior.update(chains, evidence, stream))
     np.testing.assert_array_equal(answers[0].tables, answers[1].tables)
     np.testing.assert_array_equal(answers[0].weights, answers[1].weights)
+
+
+@pytest.mark.parametrize("copies", [kernels.FEW, kernels.FEW + 1, 400])
+def test_equal_episodes_are_shared_out_like_single_ones(copies):
+    weights, table = np.array([0.5, 0.3, 0.2]), np.array([[0.8, 0.5, 0.1], [0.2, 0.5, 0.9]])
+    symbols, offsets, counts = np.array([1, 1, 0], np.int32), np.array([0, 3]), np.array([float(copies)])
+    joint = weights * table[1] ** 2 * table[0]
+    stream, sizes, outcomes, total = stream_of(7, Role.SIMULATION), np.empty(3), np.empty((2, 3)), np.zeros(3)
+    for _ in range(500):
+        kernels.draw_contexts(symbols, offsets, counts, weights, table, stream, sizes, outcomes)
+        assert sizes.sum() == copies
+        np.testing.assert_array_equal(outcomes, [sizes, 2 * sizes])
+        total += sizes
+    assert_within(total, 500 * copies, joint / joint.sum(), "contexts")
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 4.0])
+def test_a_sharp_draw_is_that_of_so_many_times_the_episodes(sharpness):
+    """With one context laws are conjugate: Beta(1 + sharpness * successes, 1 + sharpness * failures)."""
+    evidence = evidence_of([[(0, 1)]] * 6 + [[(0, 0)]] * 3, 1, 2)
+    stream = stream_of(1, Role.SIMULATION)
+    chains = posterior.prior_chains(1, 2, 1, None, stream, number=1)
+    found = [posterior.drawn_mixture(chains, 0, evidence, sharpness, stream).laws[0, 0, 1] for _ in range(4000)]
+    a, b = 1 + 6 * sharpness, 1 + 3 * sharpness
+    variance = a * b / ((a + b) ** 2 * (a + b + 1))
+    assert abs(np.mean(found) - a / (a + b)) < 5 * np.sqrt(variance / 4000)
+    assert abs(np.var(found) / variance - 1) < 0.15

@@ -4,7 +4,7 @@
         V_0 = the largest chance to meet, within an episode, an x that was tried less than TRIED times
         if V_0 > UNKNOWN:   play the policy that has it
         else:               carry the chains of the posterior on
-                            for each chain: draw moves from their posterior, and plan in the world that was drawn
+                            for each chain: draw laws and moves around it, and plan in the world that was drawn
                             visits are shared out among these policies by chance
 
 Posterior sampling alone finds what many episodes lead to by chance, and next to never what needs a row of right
@@ -30,7 +30,7 @@ from rewardmix.exploration.augmented import estimate, start_value
 from rewardmix.exploration.confidence import Size
 from rewardmix.model import RewardMixingMDP
 from rewardmix.online import kernels, posterior
-from rewardmix.online.posterior import Chains, Stream
+from rewardmix.online.posterior import Chains, Evidence, Stream
 from rewardmix.online.record import Record
 from rewardmix.planning import plan
 from rewardmix.policy import Controller
@@ -46,6 +46,11 @@ UNKNOWN = 0.1
 
 MOVES = 1.0
 """Dirichlet prior on moves: so many imagined visits, spread evenly over all states."""
+
+SHARPNESS = (1.0, 2.0, 4.0)
+"""How often each chain takes what was seen, for the world that its policy is best in. The first is honest, so that
+nothing is believed for ever that one visit in three would refute. The others earn: draws as wide as the posterior cost
+more than they find out once most of the world is known."""
 
 GAP = 1e-3
 """Of planning, a step and reward range."""
@@ -76,8 +81,9 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
     search, uncertainty = search_for_the_strange(seen)
     if uncertainty > UNKNOWN:
         return Decision((search,), True, uncertainty, chains)
-    chains = posterior.update(chains, seen.evidence(), stream)
-    worlds = [drawn_model(seen, chains, chain, stream) for chain in range(chains.number)]
+    evidence = seen.evidence()
+    chains = posterior.update(chains, evidence, stream)
+    worlds = [drawn_model(seen, evidence, chains, chain, stream) for chain in range(chains.number)]
     policies = tuple(best_policy(world, seen.tally.num_states) for world in worlds)
     return Decision(policies, False, uncertainty, chains)
 
@@ -134,10 +140,12 @@ def markov_controller(actions: Any, reward_values: Floats) -> Controller:
     return Controller(plays, (stay,) * horizon, np.zeros(num_states, np.int64), reward_values)
 
 
-def drawn_model(seen: Record, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
-    """A world drawn from the posterior: laws of a chain, and moves given their counts."""
-    mixture = posterior.mixture_of(chains, chain, seen.tally.reward_values.size)
-    shapes = move_counts(seen)
+def drawn_model(seen: Record, evidence: Evidence, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
+    """A world drawn from the posterior around a chain, as sharp as if its counts were seen ``SHARPNESS`` times."""
+    sharpness = SHARPNESS[chain % len(SHARPNESS)]
+    mixture = posterior.drawn_mixture(chains, chain, evidence, sharpness, stream)
+    prior = MOVES / (seen.tally.num_states + seen.tally.ended_early)
+    shapes = prior + sharpness * (move_counts(seen) - prior)
     rows = np.empty_like(shapes)
     kernels.draw_rows(shapes, stream, rows)
     return world_of(seen, mixture, rows)

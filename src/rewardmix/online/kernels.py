@@ -14,10 +14,14 @@ import numpy as np
 
 from rewardmix._kernels import kernel
 from rewardmix.draws import uniform
+from rewardmix.exploration.large_draws import binomial
 from rewardmix.portable import exp, log
 
 TINY, LOG_TINY = 1e-100, 230.25850929940458
 """A product below this is divided by it, and so much is taken off its logarithm."""
+
+FEW = 12
+"""Up to so many equal episodes get their contexts one by one."""
 
 LEAST = 1e-300
 """No drawn probability is smaller: a law of 0 would make a reward impossible that may still come."""
@@ -104,6 +108,29 @@ def log_likelihood(symbols: Any, offsets: Any, counts: Any, weights: Any, table:
 
 
 @kernel
+def share_out(copies: Any, sums: Any, stream: Any, out: Any) -> None:
+    """``out`` (M,): how many of the ``copies`` of a bag fall to each context, by cumulative ``sums`` (M,)."""
+    last = sums.size - 1
+    out[:] = 0.0
+    if copies <= FEW:
+        for _ in range(copies):
+            u = uniform(stream) * sums[last]
+            chosen = 0
+            for m in range(last):
+                chosen += u >= sums[m]
+            out[chosen] += 1.0
+        return
+    left, below = copies, 0.0
+    for m in range(last):
+        beyond = sums[last] - below
+        taken = binomial(left, (sums[m] - below) / beyond, stream) if beyond > 0.0 else 0
+        out[m] = taken
+        left -= taken
+        below = sums[m]
+    out[last] = left
+
+
+@kernel
 def draw_contexts(
     symbols: Any, offsets: Any, counts: Any, weights: Any, table: Any, stream: Any, sizes: Any, outcomes: Any
 ) -> None:
@@ -116,13 +143,7 @@ def draw_contexts(
         joint(symbols, offsets[bag], offsets[bag + 1], weights, table, share)
         for m in range(1, contexts):
             share[m] += share[m - 1]
-        number[:] = 0.0
-        for _ in range(np.int64(counts[bag])):
-            u = uniform(stream) * share[contexts - 1]
-            chosen = 0
-            for m in range(contexts - 1):
-                chosen += u >= share[m]
-            number[chosen] += 1.0
+        share_out(np.int64(counts[bag]), share, stream, number)
         for m in range(contexts):
             sizes[m] += number[m]
         for i in range(offsets[bag], offsets[bag + 1]):

@@ -43,9 +43,9 @@ SWEEPS, FLIPS = 5, 5
 """Moves of each kind in an update, at least."""
 
 WORK = 60_000
-"""Few distinct episodes are swept more often: until so many symbols were read by a chain in an update ..."""
+"""Few distinct episodes are swept more often: until a chain read so many symbols and drew so many laws ..."""
 
-MOST_SWEEPS = 60
+MOST_SWEEPS = 300
 """... or so many sweeps were made."""
 
 ALONE = 0.3
@@ -139,7 +139,7 @@ def update(chains: Chains, evidence: Evidence, stream: Stream) -> Chains:
     if evidence.bags.total >= RESEEDED * max(chains.seeded, 1.0):
         rng = generator(stream.tolist(), Role.RESEEDED_CHAINS)  # so that the stream is all there is to store
         chains = reseeded(chains, evidence, rng)
-    sweeps = max(SWEEPS, min(MOST_SWEEPS, WORK // max(evidence.bags.symbols.size, 1)))
+    sweeps = max(SWEEPS, min(MOST_SWEEPS, WORK // (evidence.bags.symbols.size + chains.tables[0].size)))
     chains = moved(chains, evidence, sweeps, sweeps * FLIPS // SWEEPS, stream)
     return without_stragglers(chains, evidence)
 
@@ -171,6 +171,19 @@ def mixture_of(chains: Chains, chain: int, num_values: int) -> Mixture:
     """One draw as weights and laws (M, X, Z)."""
     laws = np.moveaxis(chains.tables[chain], -1, 0).reshape(chains.weights.shape[1], -1, num_values)
     return Mixture(chains.weights[chain], laws)
+
+
+def drawn_mixture(chains: Chains, chain: int, evidence: Evidence, sharpness: float, stream: Stream) -> Mixture:
+    """Weights and laws given contexts that are drawn from a chain, as if each episode had been seen so often.
+
+    With a ``sharpness`` of 1 it is the next state of the chain, and as good a draw from the posterior.
+    """
+    weights, table = chains.weights[chain].copy(), chains.tables[chain].copy()
+    sizes, outcomes = np.empty(weights.size), np.empty(table.shape)
+    kernels.draw_contexts(*evidence.arrays, weights, table, stream, sizes, outcomes)
+    weight_prior, values = 0.0 if chains.known else WEIGHTS, evidence.bags.num_values
+    kernels.draw_laws(sharpness * sizes, sharpness * outcomes, LAWS, weight_prior, values, stream, weights, table)
+    return Mixture(weights, np.moveaxis(table, -1, 0).reshape(weights.size, -1, values))
 
 
 def _climbed(chains: Chains, bags: Patterns, rng: np.random.Generator) -> likelihood.Fit:
