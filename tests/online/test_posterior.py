@@ -188,14 +188,17 @@ def test_equal_episodes_are_shared_out_like_single_ones(copies):
     assert_within(total, 500 * copies, joint / joint.sum(), "contexts")
 
 
-@pytest.mark.parametrize("sharpness", [1.0, 4.0])
-def test_a_sharp_draw_is_that_of_so_many_times_the_episodes(sharpness):
-    """With one context laws are conjugate: Beta(1 + sharpness * successes, 1 + sharpness * failures)."""
-    evidence = evidence_of([[(0, 1)]] * 6 + [[(0, 0)]] * 3, 1, 2)
+@pytest.mark.parametrize(("sharpness", "times"), [(1.0, 1.0), (4.0, 2.0)])
+def test_a_sharp_draw_takes_what_is_beyond_a_few_for_more(sharpness, times):
+    """With one context laws are conjugate: Beta(1 + times * successes, 1 + times * failures).
+
+    Of 45 rewards 30 count once and 15 four times, which makes 90.
+    """
+    evidence = evidence_of([[(0, 1)]] * 30 + [[(0, 0)]] * 15, 1, 2)
     stream = stream_of(1, Role.SIMULATION)
     chains = posterior.prior_chains(1, 2, 1, None, stream, number=1)
     found = [posterior.drawn_mixture(chains, 0, evidence, sharpness, stream).laws[0, 0, 1] for _ in range(4000)]
-    a, b = 1 + 6 * sharpness, 1 + 3 * sharpness
+    a, b = 1 + 30 * times, 1 + 15 * times
     variance = a * b / ((a + b) ** 2 * (a + b + 1))
     assert abs(np.mean(found) - a / (a + b)) < 5 * np.sqrt(variance / 4000)
     assert abs(np.var(found) / variance - 1) < 0.15

@@ -47,10 +47,9 @@ UNKNOWN = 0.1
 MOVES = 1.0
 """Dirichlet prior on moves: so many imagined visits, spread evenly over all states."""
 
-SHARPNESS = (1.0, 2.0, 4.0)
-"""How often each chain takes what was seen, for the world that its policy is best in. The first is honest, so that
-nothing is believed for ever that one visit in three would refute. The others earn: draws as wide as the posterior cost
-more than they find out once most of the world is known."""
+SHARPNESS = 2.0
+"""Of the draws that are played: moves are taken as if each had been seen so often, and rewards of what was met often.
+Draws as wide as the posterior cost more than they find out once most of the world is known."""
 
 GAP = 1e-3
 """Of planning, a step and reward range."""
@@ -141,11 +140,10 @@ def markov_controller(actions: Any, reward_values: Floats) -> Controller:
 
 
 def drawn_model(seen: Record, evidence: Evidence, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
-    """A world drawn from the posterior around a chain, as sharp as if its counts were seen ``SHARPNESS`` times."""
-    sharpness = SHARPNESS[chain % len(SHARPNESS)]
-    mixture = posterior.drawn_mixture(chains, chain, evidence, sharpness, stream)
+    """A world drawn around a chain, a little sharper than the posterior."""
+    mixture = posterior.drawn_mixture(chains, chain, evidence, SHARPNESS, stream)
     prior = MOVES / (seen.tally.num_states + seen.tally.ended_early)
-    shapes = prior + sharpness * (move_counts(seen) - prior)
+    shapes = prior + SHARPNESS * (move_counts(seen) - prior)
     rows = np.empty_like(shapes)
     kernels.draw_rows(shapes, stream, rows)
     return world_of(seen, mixture, rows)

@@ -51,6 +51,9 @@ MOST_SWEEPS = 300
 ALONE = 0.3
 """Share of flips of a single state-action."""
 
+SURE = 30.0
+"""Rewards of a state-action in a context up to which a draw that is played is as wide as the posterior."""
+
 RESEEDED = 1.5
 """Growth of the number of episodes after which the worst chain gets a fresh start."""
 
@@ -174,7 +177,7 @@ def mixture_of(chains: Chains, chain: int, num_values: int) -> Mixture:
 
 
 def drawn_mixture(chains: Chains, chain: int, evidence: Evidence, sharpness: float, stream: Stream) -> Mixture:
-    """Weights and laws given contexts that are drawn from a chain, as if each episode had been seen so often.
+    """Weights and laws given contexts that are drawn from a chain, sharper where much was seen.
 
     With a ``sharpness`` of 1 it is the next state of the chain, and as good a draw from the posterior.
     """
@@ -182,8 +185,19 @@ def drawn_mixture(chains: Chains, chain: int, evidence: Evidence, sharpness: flo
     sizes, outcomes = np.empty(weights.size), np.empty(table.shape)
     kernels.draw_contexts(*evidence.arrays, weights, table, stream, sizes, outcomes)
     weight_prior, values = 0.0 if chains.known else WEIGHTS, evidence.bags.num_values
-    kernels.draw_laws(sharpness * sizes, sharpness * outcomes, LAWS, weight_prior, values, stream, weights, table)
+    shaped = outcomes.reshape(-1, values, weights.size)
+    sharper = np.ascontiguousarray((shaped * emphasis(shaped.sum(axis=1), sharpness)[:, None]).reshape(table.shape))
+    kernels.draw_laws(sizes, sharper, LAWS, weight_prior, values, stream, weights, table)
     return Mixture(weights, np.moveaxis(table, -1, 0).reshape(weights.size, -1, values))
+
+
+def emphasis(counts: Floats, sharpness: float) -> Floats:
+    """What counts are multiplied by: nothing is made of the first ``SURE``, each one beyond is worth ``sharpness``.
+
+    A few unlucky rewards must not be believed more than they deserve: nobody would try again.
+    """
+    beyond = np.maximum(counts - SURE, 0.0)
+    return np.asarray(1.0 + (sharpness - 1.0) * beyond / np.maximum(counts, 1.0))
 
 
 def _climbed(chains: Chains, bags: Patterns, rng: np.random.Generator) -> likelihood.Fit:
