@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,6 +171,21 @@ def test_what_was_stored_goes_on_bit_for_bit(model, tmp_path, cut):
         agent.visit("open").end()
         play(agent, world, cut, 60)
     assert same(whole, copy)
+
+
+def test_an_agent_that_was_killed_goes_on_as_if_nothing_had_happened(model, tmp_path):
+    whole, path = agent_for(model, seed=8), tmp_path / "agent"
+    play(whole, Walker(model, 8), 0, 45)
+    command = [sys.executable, str(Path(__file__).with_name("killed_agent.py")), str(path), "45"]
+    for stop in (3, 20, 31):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                if int(line) >= stop:
+                    process.kill()  # at once, wherever it is by now
+                    break
+    assert rm.load(path).episodes >= 31
+    subprocess.run(command, check=True, capture_output=True)
+    assert same(rm.load(path), whole)
 
 
 def test_learning_in_another_thread_changes_new_visits_only(model):

@@ -1,6 +1,6 @@
 """What to play next, given what was seen: open the world first, then sample from the posterior and plan.
 
-    look again when some n(x) or n(x, y) has grown by half, or the episodes by a tenth:
+    look again when some n(x) or n(x, y) has grown by half, or the episodes by a quarter:
         V_0 = the largest chance to meet, within an episode, an x that was tried less than TRIED times
         if V_0 > UNKNOWN:   play the policy that has it
         else:               carry the chains of the posterior on

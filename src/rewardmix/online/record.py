@@ -29,8 +29,8 @@ from rewardmix.widths import symbol_width
 GROWTH = 1.5
 """It is time to look again when some count has grown by half ..."""
 
-LONGEST = 0.1
-"""... or the episodes by a tenth ..."""
+LONGEST = 0.25
+"""... or the episodes by a quarter ..."""
 
 FEW = 2
 """... where the count of a state-action, or of a pair, of less than this is taken for this."""
