@@ -116,6 +116,15 @@ def test_an_environment_that_ends_early_is_learnt():
     )  # 2.7 is the best, 2.1 a step too early
 
 
+@pytest.mark.parametrize("told", [3, 4])
+def test_three_kinds_are_earned_from_and_one_too_many_does_no_harm(told):
+    model = problems.make("random", states=2, actions=3, horizon=4, contexts=3, seed=5)
+    earned = rm.earn(model, episodes=400, num_contexts=told, seed=1)
+    blind = rm.earn(model, episodes=400, seed=1, method=rivals.blind)
+    assert earned.agent.num_contexts == told
+    assert earned.regret[-1] < blind.regret[-1]
+
+
 def test_progress_is_told_and_bad_requests_are_refused(model):
     told = []
     rm.earn(model, episodes=30, on_update=told.append)

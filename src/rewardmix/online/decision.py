@@ -54,6 +54,9 @@ Draws as wide as the posterior cost more than they find out once most of the wor
 GAP = 1e-3
 """Of planning, a step and reward range."""
 
+PLANNING = 1e9
+"""Simple steps of one plan (``rewardmix.work``) after which the best policy so far will do: many contexts are slow."""
+
 LEAST_WEIGHT = 1e-12
 """A model's weights are positive."""
 
@@ -90,7 +93,7 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
 def best_policy(model: RewardMixingMDP, num_states: int) -> Controller:
     """The best policy, nearly, for the first ``num_states`` states: nobody acts in the end."""
     reach = float(model.reward_values[-1] - model.reward_values[0])
-    found = plan(model, gap=GAP * model.horizon * reach).policy
+    found = plan(model, gap=GAP * model.horizon * reach, work_limit=PLANNING).policy
     if model.num_states == num_states:
         return found
     actions, successors = ([part[:num_states] for part in parts] for parts in (found.actions, found.successors))
