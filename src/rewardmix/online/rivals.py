@@ -54,6 +54,7 @@ class CertaintyEquivalence:
         weights: (M,) if they are known.
         seed: of the starts.
         at_random: if given, one episode in so many is played at random.
+        first: so many episodes are played at random before anything is believed.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class CertaintyEquivalence:
         weights: ArrayLike | None = None,
         seed: int = 0,
         at_random: int | None = None,
+        first: int = 100,
     ) -> None:
         self.sizes = (
             as_count("horizon", horizon),
@@ -78,6 +80,7 @@ class CertaintyEquivalence:
         self.contexts = as_count("num_contexts", num_contexts)
         self.rng = generator(as_seed("seed", seed), Role.RIVAL_STARTS)
         self.at_random = None if at_random is None else as_count("at_random", at_random, least=2)
+        self.first = as_count("first", first)
         self.mixture: Mixture | None = None
         self.policies: tuple[Any, ...] = (MarkovPolicy(np.full(self.sizes, 1.0 / num_actions)),)
 
@@ -87,8 +90,23 @@ class CertaintyEquivalence:
 
     def learn(self) -> bool:
         """Fit and plan again if a count has grown by half."""
-        if not self.record.due:
+        if self.record.episodes < self.first or not self.record.due:
             return False
+        self._fit()
+        greedy = self.policy()
+        others = () if self.at_random is None else (MarkovPolicy(np.full(self.sizes, 1.0 / self.sizes[2])),)
+        self.policies = (greedy,) * (1 if self.at_random is None else self.at_random - 1) + others
+        return True
+
+    def policy(self) -> Controller:
+        """The best policy of the most likely model."""
+        mixture = self._fit() if self.mixture is None else self.mixture
+        counts = move_counts(self.record)
+        model = world_of(self.record, mixture, counts / counts.sum(axis=1, keepdims=True))
+        return best_policy(model, self.sizes[1])
+
+    def _fit(self) -> Mixture:
+        """The most likely weights and laws, from where they were before and from random starts."""
         bags = self.record.evidence().bags
         self.record.look()
         even = np.full(self.contexts, 1.0 / self.contexts) if self.weights is None else self.weights
@@ -107,18 +125,7 @@ class CertaintyEquivalence:
             for beginning in beginnings
         ]
         self.mixture = max(fits, key=lambda fit: fit.objective).mixture
-        greedy = self.policy()
-        others = () if self.at_random is None else (MarkovPolicy(np.full(self.sizes, 1.0 / self.sizes[2])),)
-        self.policies = (greedy,) * (1 if self.at_random is None else self.at_random - 1) + others
-        return True
-
-    def policy(self) -> Controller:
-        """The best policy of the most likely model."""
-        if self.mixture is None:
-            refuse("episodes", "none yet", "some to learn from")
-        counts = move_counts(self.record)
-        model = world_of(self.record, self.mixture, counts / counts.sum(axis=1, keepdims=True))
-        return best_policy(model, self.sizes[1])
+        return self.mixture
 
 
 def epsilon_greedy(at_random: int = 20) -> Callable[..., CertaintyEquivalence]:
