@@ -61,7 +61,8 @@ docs: $(VENV)/docs
 
 # Every study, quickly and with its tables printed; bench-full takes hours and writes what is committed.
 # RecurrentPPO (benchmarks/learning/recurrent.py) needs the whole extra as well: pip install -e '.[bench]'.
-STUDIES := simulation planning exploration recovery learning pac scaling hardness coverage coupons logs resume path
+STUDIES := simulation planning exploration recovery learning online pac scaling hardness coverage coupons logs resume path \
+	machines checks
 
 bench: $(VENV)/bench
 	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run --quick || exit 1; done
