@@ -24,6 +24,7 @@ from rewardmix.moments import Moments
 from rewardmix.planning import AlphaVectors
 from rewardmix.policy import BeliefPolicy
 from rewardmix.refinement import refine
+from rewardmix.rows import rows_of
 
 MODEL = problems.make("random", states=3, actions=2, horizon=3)
 PLAYED = simulate(uniform(MODEL), MODEL, 30)
@@ -141,6 +142,19 @@ def test_sparse_models_whose_parts_do_not_fit_are_not_made(part, place, value):
     getattr(rows, part)[place] = value
     with pytest.raises(InputError, match=r"transition"):
         RewardMixingMDP(rows, MODEL.initial, MODEL.weights, MODEL.rewards, 3)
+
+
+def test_entries_in_blocks_are_no_rows():
+    rows = csr_array(dense_transition(MODEL).reshape(-1, 3))
+    with pytest.raises(
+        InputError, match=r"moves.data: found shape \(\d+, 1, 1\) of float64, expected a list of numbers"
+    ):
+        rows_of("moves", rows.data[:, None, None], rows.indices, rows.indptr, rows.shape)
+    blocks = rows.tobsr(blocksize=(1, 3))
+    assert RewardMixingMDP(blocks, MODEL.initial, MODEL.weights, MODEL.rewards, 3).is_sparse
+    blocks.data = blocks.data[:, 0, 0]
+    with pytest.raises(InputError, match="transition"):
+        RewardMixingMDP(blocks, MODEL.initial, MODEL.weights, MODEL.rewards, 3)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def rows_of(argument: str, data: Any, indices: Any, indptr: Any, shape: tuple[in
     from scipy.sparse import csr_array
 
     data, indices, indptr = (as_array(argument, part) for part in (data, indices, indptr))
-    _check_parts(argument, data, indices, indptr, shape)
+    _check_parts(argument, data, indices, indptr, shape, axes=1)
     return csr_array((data, indices, indptr), shape=shape)
 
 
@@ -38,7 +38,7 @@ def checked(argument: str, given: Any) -> Any:
             shape = given.shape[0] // height, given.shape[1] // width
         for part in PARTS:
             as_instance(f"{argument}.{part}", getattr(given, part), np.ndarray)
-        _check_parts(argument, given.data, given.indices, given.indptr, shape)
+        _check_parts(argument, given.data, given.indices, given.indptr, shape, axes=3 if given.format == "bsr" else 1)
     if given.format == "coo":
         for coordinates, count in zip((given.row, given.col), given.shape, strict=True):
             _check_indices(argument, as_instance(argument, coordinates, np.ndarray), np.size(given.data), count)
@@ -52,10 +52,11 @@ def close(rows: csr_array) -> csr_array:
     return rows
 
 
-def _check_parts(argument: str, data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> None:
+def _check_parts(argument: str, data: Any, indices: Any, indptr: Any, shape: tuple[int, int], *, axes: int) -> None:
     held = data.dtype.kind in "fiub" and data.dtype.isnative and data.dtype.itemsize <= 8 and data.dtype != np.float16
-    if data.ndim not in (1, 3) or not held:
-        refuse(f"{argument}.data", f"shape {data.shape} of {data.dtype}", "a list of numbers")
+    if data.ndim != axes or not held:
+        wanted = "a list of numbers" if axes == 1 else "a list of blocks of numbers"
+        refuse(f"{argument}.data", f"shape {data.shape} of {data.dtype}", wanted)
     if indptr.shape != (shape[0] + 1,) or indptr.dtype.kind not in "iu":
         refuse(f"{argument}.indptr", f"shape {indptr.shape} of {indptr.dtype}", f"{shape[0] + 1} whole numbers")
     if indptr[0] != 0 or indptr[-1] != data.shape[0] or (indptr[1:] < indptr[:-1]).any():
