@@ -360,7 +360,7 @@ def snapshot(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         found[os.fsencode(path.relative_to(folder)).hex()] = (status.st_mode, status.st_size, status.st_mtime_ns)
-        if path.name == "report.html":  # rewardmix report makes it anew
+        if path.name in ("report.html", "study.parquet"):  # report and sweep write beside what they read
             found.popitem()
         elif path.is_dir():
             found[os.fsencode(path.relative_to(folder)).hex()] = status.st_mode
@@ -489,7 +489,7 @@ def end_of(answer: dict[str, Any]) -> str:
         return "left behind"
     if answer["code"] in (1, 2):
         plain = told.startswith("rewardmix: ") and told.count("\n") == 1
-        usage = told.startswith("Usage: ")
+        usage = told.startswith(("Usage: ", "\u256d\u2500 Error "))  # typer's own
         return "refused" if plain or usage else "more than a line"
     return "ok" if answer["code"] == 0 else f"exit {answer['code']}"
 

@@ -86,3 +86,9 @@ def test_no_scheduler_no_client():
 
     with pytest.raises(InputError, match="scheduler: found no answer from 'nonsense://'"):
         connected("nonsense://")
+
+
+@pytest.mark.parametrize("count", [1 << 31, 10_000, 0, -1, 1.5])
+def test_more_processes_than_fit_are_refused_before_any_is_started(count):
+    with pytest.raises(InputError, match=r"processes: found .*, expected"):
+        logs.Processes(count)

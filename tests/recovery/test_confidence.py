@@ -211,3 +211,9 @@ def test_refusals_say_what_is_wrong():
         box.contains(replace(model, horizon=7))
     with pytest.raises(InputError, match=r"model: found reward values \[0\.0, 3\.0\], expected \[0\.0, 1\.0\]"):
         box.contains(replace(model, reward_values=(0.0, 3.0)))
+
+
+@pytest.mark.parametrize("deviations", [0.0, -1.0, 1e9, 1e300, float("nan"), "3"])
+def test_a_radius_of_no_sensible_number_of_deviations_is_refused(deviations):
+    with pytest.raises(InputError, match="deviations: found"):
+        normal(deviations)

@@ -18,12 +18,16 @@ from typing import Any, Protocol
 from rewardmix._check import as_count, refuse
 from rewardmix.logs.compact import Compact, spill
 from rewardmix.logs.shelf import Shelf
+from rewardmix.work import afford
 
 Report = Callable[[int, int], None]
 """Called with (parts done, parts in all)."""
 
 IN_MEMORY = 1 << 24
 """Rows that are kept in memory; the parts of a longer log wait on disk."""
+
+PROCESS = 150 * 2**20
+"""Bytes that a process takes before it has any work: the interpreter with its libraries."""
 
 
 class Crew(Protocol):
@@ -86,7 +90,8 @@ class Processes:
     """
 
     def __init__(self, count: int | None = None) -> None:
-        self.count = as_count("processes", count or os.cpu_count() or 1)
+        self.count = as_count("processes", (os.cpu_count() or 1) if count is None else count)
+        afford("processes", memory=PROCESS * self.count, change="fewer processes")
         self.shelf = Shelf()
         self.pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"))
         self.held = 0

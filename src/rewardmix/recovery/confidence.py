@@ -213,7 +213,7 @@ def hoeffding(counts: Any, deviation: Any, events: int, failure: float) -> Any:
 
 def normal(deviations: float = 3.0) -> Radius:
     """A radius of so many standard errors: much narrower, each interval right only by itself."""
-    as_number("deviations", deviations, above=0.0)
+    as_number("deviations", deviations, above=0.0, below=1e9)
 
     def radius(counts: Any, deviation: Any, events: int, failure: float) -> Any:
         n = np.maximum(counts, 1.0)
