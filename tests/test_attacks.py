@@ -18,6 +18,7 @@ from rewardmix import (
     simulate,
     uniform,
 )
+from rewardmix._check import MOST, as_indices
 from rewardmix.exploration import checkpoints
 from rewardmix.model import dense_transition
 from rewardmix.moments import Moments
@@ -231,3 +232,22 @@ def test_a_damaged_or_foreign_batch_of_refinement_is_not_gone_on_with(tmp_path):
     first.write_bytes(content)
     with pytest.raises(InputError, match="checkpoint: found gathered = 'crc32"):
         refine(MODEL, PLAYED[::-1], found, episodes=4, batches=2, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64])
+def test_whole_numbers_in_strided_arrays_are_checked_within_their_type(dtype):
+    """NumPy before 2.3 left the memory of such arrays when they were compared with what their type cannot hold."""
+    for states, steps in ((41, 50), (59, 22), (1, 7), (33, 1)):
+        large = np.moveaxis(np.zeros((17, steps, states), dtype), 0, -1)[steps - 1]
+        assert as_indices("a", large, MOST, (states, 17)) is large
+    array = np.moveaxis(np.arange(3 * 5 * 7).reshape(3, 5, 7).astype(dtype), 0, -1)[2]
+    assert as_indices("a", array, MOST, (None, None), absent=True) is array
+    with pytest.raises(InputError, match=r"a\[2, 0\]: found 16, expected a whole number from 0 to 15"):
+        as_indices("a", array[:, :1], 16)
+    if np.issubdtype(dtype, np.signedinteger):
+        worse = array - dtype(15)
+        with pytest.raises(InputError, match=r"a\[0, 0\]: found -1, expected a whole number from 0 to"):
+            as_indices("a", worse, MOST)
+        assert as_indices("a", worse, MOST, absent=True) is worse
+        with pytest.raises(InputError, match=r"a\[0, 1\]: found 34"):
+            as_indices("a", worse, 34, absent=True)

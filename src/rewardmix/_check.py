@@ -198,7 +198,21 @@ def as_indices(
         if not whole:
             refuse(argument, f"dtype {array.dtype}", f"whole numbers from 0 to {count - 1}")
         array = array.astype(np.int64)
-    bad = (array < (-1 if absent else 0)) | (array >= count)
-    if bad.any():
+    bad = outside(array, -1 if absent else 0, count)
+    if bad is not None:
         refuse(at(argument, first(bad)), int(array[first(bad)]), f"a whole number from 0 to {count - 1}")
     return array
+
+
+def outside(array: Ints, least: int, count: int) -> NDArray[np.bool_] | None:
+    """Where whole numbers are not in least..count-1; None if nowhere.
+
+    Limits that the type of the array cannot hold are never compared with it: before NumPy 2.3 that follows a strided
+    array out of its memory.
+    """
+    below = array.size > 0 and int(array.min()) < least
+    above = array.size > 0 and int(array.max()) >= count
+    if not below and not above:
+        return None
+    none = np.zeros(array.shape, dtype=np.bool_)
+    return (array < least if below else none) | (array >= count if above else none)

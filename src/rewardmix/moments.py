@@ -36,6 +36,7 @@ from rewardmix._check import (
     at,
     check_shape,
     first,
+    outside,
     owned,
     refuse,
     shut,
@@ -295,8 +296,8 @@ def as_counts(argument: str, values: Any, shape: tuple[int | None, ...]) -> Coun
     check_shape(argument, array, shape)
     if array.dtype.kind not in "iu":
         refuse(argument, f"dtype {array.dtype}", "whole numbers")
-    if array.size and (array.min() < 0 or array.max() > MOST):
-        bad = (array < 0) | (array > MOST)
+    bad = outside(array, 0, MOST + 1)
+    if bad is not None:
         refuse(at(argument, first(bad)), int(array[first(bad)]), "a count of at least 0")
     counts: Counts = owned(array, np.int64)
     return counts

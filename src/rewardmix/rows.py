@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewardmix._check import as_array, as_instance, at, first, refuse, shut
+from rewardmix._check import as_array, as_instance, at, first, outside, refuse, shut
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -67,6 +67,6 @@ def _check_parts(argument: str, data: Any, indices: Any, indptr: Any, shape: tup
 def _check_indices(argument: str, indices: Any, size: int, count: int) -> None:
     if indices.shape != (size,) or indices.dtype.kind not in "iu":
         refuse(argument, f"shape {indices.shape} of {indices.dtype}", f"{size} whole numbers, one for each entry")
-    bad = (indices < 0) | (indices >= count)
-    if bad.any():
+    bad = outside(indices, 0, count)
+    if bad is not None:
         refuse(at(argument, first(bad)), int(indices[first(bad)]), f"a column from 0 to {count - 1}")

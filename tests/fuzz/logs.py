@@ -127,7 +127,7 @@ def column_of(rng, values, role):
             [("nothing", values, pa.nulls(len(values))), ("numbers", values, pa.nulls(len(values), pa.int8()))]
         )
     if any(isinstance(value, str) for value in values):
-        kind = rng.choice([pa.string(), pa.large_string(), pa.string_view()])
+        kind = rng.choice(oracles.TEXTS)
         array = pa.array(values, kind)
         return "text", values, maybe_encoded(rng, array)
     if rng.random() < 0.03:

@@ -5,9 +5,23 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rewardmix import problems, simulate, uniform
 from rewardmix.episodes import ABSENT, Episodes
+
+
+def stored_in_parquet(kind):
+    """Whether the Arrow that is installed can write text of this type; older ones cannot write views."""
+    try:
+        pq.write_table(pa.table({"text": pa.array(["a"], kind)}), pa.BufferOutputStream())
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
+TEXTS = [kind for kind in (pa.string(), pa.large_string(), pa.string_view()) if stored_in_parquet(kind)]
 
 
 def world(states=4, actions=3, horizon=6, seed=1, **options):
