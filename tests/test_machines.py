@@ -13,13 +13,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.machines.emulated import machines
 
+from killing import kill_once_stored
 from rewardmix import evaluate, explore, learn, plan, problems, recover, simulate, uniform
 from rewardmix.environments import RewardMixingEnv, RewardMixingVectorEnv
 from rewardmix.exploration import all_pairs, batched, paper, practical, selected, theory
@@ -186,14 +186,7 @@ def test_a_run_killed_on_one_machine_goes_on_on_another(tmp_path):
 
     run("here", os.environ)
     run("there", other)
-    process = subprocess.Popen([sys.executable, *arguments, str(tmp_path / "killed")], stdout=subprocess.DEVNULL)
-    for _ in range(1200):
-        if (tmp_path / "killed" / "checkpoint" / "exploration" / "exploration.safetensors").exists():
-            break
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    assert not (tmp_path / "killed" / "result.json").exists()
+    kill_once_stored([sys.executable, *arguments, str(tmp_path / "killed")], tmp_path / "killed")
     run("killed", other, "--resume")
     for name in ("model.safetensors", "policy.safetensors", "moments.safetensors"):
         here, there, killed = ((tmp_path / run / name).read_bytes() for run in ("here", "there", "killed"))

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from killing import kill_once_stored
 from rewardmix import evaluate, load, problems
 from rewardmix.cli.learn import UNSAID
 from rewardmix.facts import KINDS
@@ -81,16 +82,7 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
     arguments = ["learn", "random:states=6", "--episodes", "300000", "--seed", "1"]
     whole = run(*arguments, "--out", str(tmp_path / "whole"))
     assert whole.returncode == 0, whole.stderr
-    process = subprocess.Popen(
-        [*COMMAND, *arguments, "--out", str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    for _ in range(600):
-        if (tmp_path / "killed" / "checkpoint" / "exploration" / "exploration.safetensors").exists():
-            break
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    assert not (tmp_path / "killed" / "result.json").exists()
+    kill_once_stored([*COMMAND, *arguments, "--out", str(tmp_path / "killed")], tmp_path / "killed")
     refused = run(*arguments, "--out", str(tmp_path / "killed"))
     assert refused.returncode == 2
     assert "expected --resume to go on with it, or another folder" in refused.stderr

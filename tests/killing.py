@@ -1,0 +1,15 @@
+"""A run of the command line that is killed in the middle."""
+
+import subprocess
+import time
+
+
+def kill_once_stored(command, folder):
+    """Start a run that writes to ``folder``, and kill it when exploration was first stored, however slow it is."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (folder / "checkpoint" / "exploration" / "exploration.safetensors").exists():
+        assert process.poll() is None, "the run ended before anything was stored"
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert not (folder / "result.json").exists()
