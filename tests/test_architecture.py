@@ -10,20 +10,19 @@ import rewardmix
 ROOT = Path(rewardmix.__file__).parent
 
 ORDER = [
-    "_version", "_errors", "work", "_check", "widths", "rows", "arrival", "_kernels", "portable", "algebra",
-    "_counting", "draws", "streams", "theory", "model", "belief", "policy", "episodes_kernels", "episodes",
-    "stored", "environments", "problems", "simulation_kernels", "simulation", "evaluation", "planning",
-    "pair_table", "moments", "exploration", "recovery", "bootstrap", "refinement", "gathering", "facts",
-    "certificate", "stopping", "learning", "online", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
+    "_version", "_core", "theory", "model", "belief", "policy", "episodes_kernels", "episodes", "environments",
+    "problems", "simulation_kernels", "simulation", "evaluation", "planning", "moments", "exploration",
+    "recovery", "bootstrap", "refinement", "gathering", "facts", "certificate", "stopping", "learning",
+    "online", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
 
 DOORS = {
     "gymnasium": {"environments"},
-    "numba": {"_kernels"},
+    "numba": {"_core/jit.py"},
     "scipy.optimize": {"recovery/labels.py"},  # the assignment of contexts to contexts, not a program
     "highspy": {"recovery/solver.py"},
-    "safetensors": {"stored"},
+    "safetensors": {"_core/storage.py"},
     "typer": {"cli"},
     "rich": {"cli"},
     "jinja2": {"report"},

@@ -18,14 +18,14 @@ from rewardmix import (
     simulate,
     uniform,
 )
-from rewardmix._check import MOST, as_indices
+from rewardmix._core.checks import MOST, as_indices
+from rewardmix._core.sparse_rows import rows_of
 from rewardmix.exploration import checkpoints
 from rewardmix.model import dense_transition
 from rewardmix.moments import Moments
 from rewardmix.planning import AlphaVectors
 from rewardmix.policy import BeliefPolicy
 from rewardmix.refinement import refine
-from rewardmix.rows import rows_of
 
 MODEL = problems.make("random", states=3, actions=2, horizon=3)
 PLAYED = simulate(uniform(MODEL), MODEL, 30)

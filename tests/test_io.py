@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from rewardmix import Episodes, InputError, explore, load, problems, recover, save, simulate, stored, uniform
+from rewardmix import Episodes, InputError, explore, load, problems, recover, save, simulate, uniform
+from rewardmix._core import storage
 from rewardmix.io import FORMS
 from rewardmix.model import dense_transition
 from rewardmix.refinement import refine
@@ -84,7 +85,7 @@ def test_broken_foreign_and_newer_files_are_refused(tmp_path):
     path.write_bytes(with_header(whole, {"other": "thing"}))
     with pytest.raises(InputError, match="safetensors file of something else"):
         load(path)
-    path.write_bytes(ours(whole, kind="model", schema=stored.SCHEMA + 1, version="99.0", meta={}))
+    path.write_bytes(ours(whole, kind="model", schema=storage.SCHEMA + 1, version="99.0", meta={}))
     with pytest.raises(InputError, match=r"with schema 3 \(written by rewardmix 99.0\), expected schema 2 or older"):
         load(path)
     path.write_bytes(ours(whole, kind="teapot", schema=1, version="0", meta={}))
@@ -94,7 +95,7 @@ def test_broken_foreign_and_newer_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="without 'horizon', expected a whole model"):
         load(path)
     for text in ("{", "3", json.dumps({"kind": "model"})):
-        path.write_bytes(with_header(whole, {stored.KEY: text}))
+        path.write_bytes(with_header(whole, {storage.KEY: text}))
         with pytest.raises(InputError, match="without readable metadata"):
             load(path)
 
@@ -106,7 +107,7 @@ def test_the_same_thing_is_the_same_file(tmp_path):
 
 
 def ours(whole: bytes, **header) -> bytes:
-    return with_header(whole, {stored.KEY: json.dumps(header)})
+    return with_header(whole, {storage.KEY: json.dumps(header)})
 
 
 def with_header(whole: bytes, metadata: dict[str, str]) -> bytes:
@@ -127,14 +128,14 @@ OLD = Path(__file__).parent / "schema1"
 def test_files_of_the_first_schema_are_read(path, tmp_path):
     noun = load(path)
     save(tmp_path / "again", noun)
-    kind, arrays, meta = stored.read(tmp_path / "again")
-    assert (kind, meta) == (stored.read(path)[0], stored.read(path)[2])
-    for name, array in stored.read(path)[1].items():
+    kind, arrays, meta = storage.read(tmp_path / "again")
+    assert (kind, meta) == (storage.read(path)[0], storage.read(path)[2])
+    for name, array in storage.read(path)[1].items():
         np.testing.assert_array_equal(arrays[name], array)
 
 
 def test_every_kind_has_a_file_of_the_first_schema():
-    assert {stored.read(path)[0] for path in OLD.glob("*.safetensors")} == set(FORMS) - {"agent"}  # agents are younger
+    assert {storage.read(path)[0] for path in OLD.glob("*.safetensors")} == set(FORMS) - {"agent"}  # agents are younger
 
 
 def test_checkpoints_of_the_first_schema_say_what_to_do(tmp_path):
@@ -159,7 +160,7 @@ def test_the_library_reads_the_same_arrays(tmp_path):
     from safetensors.numpy import load_file
 
     save(tmp_path / "file", load(OLD / "sparse-model.safetensors"))
-    _, arrays, _ = stored.read(tmp_path / "file")
+    _, arrays, _ = storage.read(tmp_path / "file")
     theirs = load_file(tmp_path / "file")
     assert theirs.keys() == arrays.keys()
     for name, array in arrays.items():
@@ -172,11 +173,11 @@ def test_a_flipped_bit_anywhere_is_found(tmp_path):
     path = tmp_path / "model"
     save(path, load(OLD / "model.safetensors"))
     whole = path.read_bytes()
-    before = stored.read(path)
+    before = storage.read(path)
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
         try:
-            found = stored.read(path)
+            found = storage.read(path)
         except InputError:
             continue
         assert (found[0], found[2]) == (before[0], before[2]), place  # a blank in the header
@@ -239,7 +240,7 @@ def test_odd_headers_are_refused(tmp_path, changes, message):
 )
 def test_text_that_is_no_header_is_refused(tmp_path, text):
     path = tmp_path / "model"
-    path.write_bytes(with_header((OLD / "model.safetensors").read_bytes(), {stored.KEY: text}))
+    path.write_bytes(with_header((OLD / "model.safetensors").read_bytes(), {storage.KEY: text}))
     with pytest.raises(InputError, match="without readable metadata"):
         load(path)
 
@@ -276,18 +277,18 @@ def test_arrays_that_do_not_lie_where_the_header_says_are_refused(tmp_path, chan
 
 def test_the_checksum_of_large_arrays_finds_flips_swaps_and_shifts():
     words = np.random.default_rng(0).integers(0, 1 << 60, 300_000)
-    expected = stored.checksum_of({"a": words})
-    assert stored.checksum_of({"a": words.copy()}) == expected
+    expected = storage.checksum_of({"a": words})
+    assert storage.checksum_of({"a": words.copy()}) == expected
     for place in (0, 1023, 1024, 131_071, 131_072, 299_007, 299_008, 299_999):
         other = words.copy()
         other[place] ^= 1 << 17
-        assert stored.checksum_of({"a": other}) != expected
+        assert storage.checksum_of({"a": other}) != expected
         other = words.copy()
         other[[place, place - 1024]] = other[[place - 1024, place]]
-        assert stored.checksum_of({"a": other}) != expected
+        assert storage.checksum_of({"a": other}) != expected
         other[[place, place - 1]] = other[[place - 1, place]]
-        assert stored.checksum_of({"a": other}) != expected
-    assert stored.checksum_of({"a": np.roll(words, 1024)}) != expected
-    assert stored.checksum_of({"a": words[:-1]}) != expected
+        assert storage.checksum_of({"a": other}) != expected
+    assert storage.checksum_of({"a": np.roll(words, 1024)}) != expected
+    assert storage.checksum_of({"a": words[:-1]}) != expected
     odd = np.frombuffer(b"x" + words.tobytes(), np.uint8)[1:]  # bytes that lie askew
-    assert stored.checksum_of({"a": odd}) == stored.checksum_of({"a": words.view(np.uint8)})
+    assert storage.checksum_of({"a": odd}) == storage.checksum_of({"a": words.view(np.uint8)})

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import rewardmix
-from rewardmix._kernels import fingerprint, kernel
+from rewardmix._core.jit import fingerprint, kernel
 
 CODE = """
 import rewardmix
-from rewardmix import draws, streams
-print(rewardmix.__file__, float(draws.uniform(streams.stream(1, streams.Role.SIMULATION))))
+from rewardmix._core import streams, xoshiro
+print(rewardmix.__file__, float(xoshiro.uniform(streams.stream(1, streams.Role.SIMULATION))))
 """
 
 
@@ -63,15 +63,15 @@ def test_machine_code_follows_edits_of_other_files(tmp_path):
 
     before = played()
     files = {path.name for path in (tmp_path / "cache").rglob("*.nb?")}
-    draws = package / "draws.py"
-    original = draws.read_text(encoding="utf-8")
+    xoshiro = package / "_core" / "xoshiro.py"
+    original = xoshiro.read_text(encoding="utf-8")
     assert "<< np.uint64(23)" in original
-    draws.write_text(original.replace("<< np.uint64(23)", "<< np.uint64(24)"), encoding="utf-8")
+    xoshiro.write_text(original.replace("<< np.uint64(23)", "<< np.uint64(24)"), encoding="utf-8")
     changed = played()
     assert changed != before
-    draws.write_text(original.replace("1.0 / (1 << 53)", "0.5 / (1 << 53)"), encoding="utf-8")
+    xoshiro.write_text(original.replace("1.0 / (1 << 53)", "0.5 / (1 << 53)"), encoding="utf-8")
     assert played() not in (before, changed)
-    draws.write_text(original, encoding="utf-8")
+    xoshiro.write_text(original, encoding="utf-8")
     assert played() == before
     assert {path.name for path in (tmp_path / "cache").rglob("*.nb?")} == files  # written over, not beside
 

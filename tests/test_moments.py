@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rewardmix._check import InputError
-from rewardmix._counting import KEY, SAMPLES
+from rewardmix._core.checks import InputError
+from rewardmix._core.pair_counting import KEY, SAMPLES
+from rewardmix._core.pair_table import SMALL_TABLE, PairTable, unordered
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
-from rewardmix.pair_table import SMALL_TABLE, PairTable, unordered
 
 
 def drawn(seed, count=200, horizon=5, num_states=4, num_actions=3, values=(0.0, 1.0), early=False):

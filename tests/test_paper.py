@@ -44,6 +44,8 @@ from paper_oracles import (
     with_rewards,
 )
 from rewardmix import belief, evaluate, explore, learn, plan, problems, recover, theory, uniform
+from rewardmix._core.streams import Role
+from rewardmix._core.streams import stream as stream_of
 from rewardmix.exploration import paper as paper_levels
 from rewardmix.exploration import selected
 from rewardmix.exploration.compiled import world_of
@@ -53,8 +55,6 @@ from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.recovery import confidence_set, exact, normal, paper, spectral
 from rewardmix.recovery.certificate import parities
 from rewardmix.recovery.magnitudes import magnitudes
-from rewardmix.streams import Role
-from rewardmix.streams import stream as stream_of
 
 FAILURE = 0.05
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rewardmix
-from rewardmix import algebra, portable
+from rewardmix._core import algebra, portable
 from rewardmix.recovery.likelihood import Mixture, _extrapolated
 
 pytestmark = pytest.mark.machines
@@ -149,7 +149,7 @@ ALLOWED = {
     "report/svg.py": "where ticks are, in whole powers",
     "report/figures.py": "places of points that are rounded when they are drawn",
     "report/beliefs.py": "products of sparse matrices go through the rows in order",
-    "work.py": "orders of magnitude that are refused",
+    "_core/limits.py": "orders of magnitude that are refused",
     "interop/naming.py": "orders of magnitude that are refused",
     "exploration/coverage.py": "sums of zeros and ones are exact",
     "evaluation.py": "products of sparse matrices go through the rows in order",

@@ -4,11 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bands import assert_follow_model, assert_within
-from rewardmix import InputError, draws, evaluate, problems, simulate, uniform
+from rewardmix import InputError, evaluate, problems, simulate, uniform
+from rewardmix._core import xoshiro
+from rewardmix._core.streams import Role
+from rewardmix._core.streams import stream as stream_of
 from rewardmix.policy import MarkovPolicy
 from rewardmix.simulation_kernels import Tables, successor_lists
-from rewardmix.streams import Role
-from rewardmix.streams import stream as stream_of
 from strategies import models_and_policies, random_controller
 
 
@@ -116,7 +117,7 @@ def test_the_stream_is_xoshiro256_plus_plus():
     """First outputs from state 1, 2, 3, 4, as in the reference implementation by Blackman and Vigna."""
     state, words = (1, 2, 3, 4), []
     for _ in range(5):
-        word, *state = draws.advance(*(np.uint64(w) for w in state))
+        word, *state = xoshiro.advance(*(np.uint64(w) for w in state))
         words.append(int(word))
     assert words == xoshiro_in_python([1, 2, 3, 4], 5)
     assert words[:2] == [41943041, 58720359]
@@ -145,11 +146,11 @@ def test_uniform_numbers_are_the_upper_bits_of_the_words():
     """53 bits, so that all of [0, 1) is reached and 1 never; from where the last number left the stream."""
     state = stream_of(7, Role.SIMULATION)
     words = xoshiro_in_python([int(word) for word in state], 500)
-    assert [draws.uniform(state) for _ in range(500)] == [(word >> 11) / 2**53 for word in words]
+    assert [xoshiro.uniform(state) for _ in range(500)] == [(word >> 11) / 2**53 for word in words]
 
 
 def test_cumulative_never_offers_the_impossible():
-    table = draws.cumulative(np.array([[0.1] * 10 + [0.0], [1.0] + [0.0] * 10, [0.0] * 10 + [1.0]]))
+    table = xoshiro.cumulative(np.array([[0.1] * 10 + [0.0], [1.0] + [0.0] * 10, [0.0] * 10 + [1.0]]))
     top = np.nextafter(1.0, 0.0)
-    assert [int(draws.pick(row, top)) for row in table] == [9, 0, 10]
-    assert [int(draws.pick(row, 0.0)) for row in table] == [0, 0, 10]
+    assert [int(xoshiro.pick(row, top)) for row in table] == [9, 0, 10]
+    assert [int(xoshiro.pick(row, 0.0)) for row in table] == [0, 0, 10]

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import rewardmix
-from rewardmix import evaluate, explore, problems, simulate, streams, uniform
+from rewardmix import evaluate, explore, problems, simulate, uniform
+from rewardmix._core import streams
+from rewardmix._core.streams import Role
 from rewardmix.environments import RewardMixingEnv
 from rewardmix.exploration import batched, selected, uniformly
-from rewardmix.streams import Role
 
 ROOT = Path(rewardmix.__file__).parent
 MAKERS = {"stream", "generator", "seed_for", "sequence"}

@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from rewardmix import Controller, Episodes, RewardMixingMDP, evaluate, explore, load, markov, save, simulate
+from rewardmix._core.widths import action_width, choice_width, length_width, outcome_width, state_width, width_of
 from rewardmix.moments import Moments
 from rewardmix.policy import MarkovPolicy
-from rewardmix.widths import action_width, choice_width, length_width, outcome_width, state_width, width_of
 
 BORDERS = [127, 128, 129, 255, 256, 257, 32_767, 32_768, 32_769, 65_536]
 FEW = [127, 128, 129, 256, 257, 300]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewardmix._kernels import kernel
+from rewardmix._core.jit import kernel
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.exploration import explore, uniformly
 from rewardmix.learning import learn

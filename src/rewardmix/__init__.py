@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from rewardmix._core.import_hook import when_imported
 from rewardmix._version import __version__
-from rewardmix.arrival import when_imported
 
 if TYPE_CHECKING:
     from rewardmix import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         report,
         theory,
     )
-    from rewardmix._errors import InputError
+    from rewardmix._core.errors import InputError
     from rewardmix.environments import MixRewards, PreviousActionReward
     from rewardmix.episodes import Episodes
     from rewardmix.evaluation import Evaluation, evaluate
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rewardmix.simulation import simulate
 
 HOME = {
-    "InputError": "_errors",
+    "InputError": "_core.errors",
     "theory": "",
     "RewardMixingMDP": "model",
     "belief": "",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewardmix._check import Floats, refuse
+from rewardmix._core.checks import Floats, refuse
 
 SAME_REWARD = 1e-9
 """A reward this near to a declared value is that value."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.model import RewardMixingMDP

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import theory
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
 from rewardmix.bootstrap import BootstrapRegret
 from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rewardmix._check import (
+from rewardmix._core.checks import (
     Floats,
     as_array,
     as_count,
@@ -26,8 +26,8 @@ from rewardmix._check import (
     refuse,
     shut,
 )
+from rewardmix._core.widths import action_width, length_width, outcome_width, state_width
 from rewardmix.belief import SAME_REWARD
-from rewardmix.widths import action_width, length_width, outcome_width, state_width
 
 ABSENT = -1
 """Marks a step that did not take place."""

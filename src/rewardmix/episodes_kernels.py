@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewardmix._kernels import kernel
+from rewardmix._core.jit import kernel
 
 SOUND, LENGTH, STATE, ACTION, OUTCOME, LEFT_OVER = 0, 1, 2, 3, 4, 5
 """What is wrong: nothing, or the length, a state, an action or an outcome; or something behind the end."""

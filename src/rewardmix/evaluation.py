@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats, as_count, as_number, as_seed, check_callback
-from rewardmix.algebra import dot, product
+from rewardmix._core.algebra import dot, product
+from rewardmix._core.checks import Floats, as_count, as_number, as_seed, check_callback
+from rewardmix._core.streams import Role, seed_for
 from rewardmix.model import RewardMixingMDP, mixed, state_action
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 from rewardmix.simulation import simulate
-from rewardmix.streams import Role, seed_for
 
 
 @dataclass(frozen=True)

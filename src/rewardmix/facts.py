@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from rewardmix._check import refuse
+from rewardmix._core.checks import refuse
 
 KINDS = ("proved", "measured", "estimated", "assumed", "open")
 """Follows from checked premises; computed or played in the world itself; inferred from the episodes; taken for granted;

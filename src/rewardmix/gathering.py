@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rewardmix import environments
-from rewardmix._errors import InputError
+from rewardmix._core.errors import InputError
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import Exploration, ExplorationError, explore, practical
 from rewardmix.exploration.confidence import Confidence

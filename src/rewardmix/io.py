@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from rewardmix import stored
-from rewardmix._check import InputError, as_path, refuse, shown
+from rewardmix._core import storage
+from rewardmix._core.checks import InputError, as_path, refuse, shown
+from rewardmix._core.sparse_rows import rows_of
+from rewardmix._core.storage import Arrays
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.online import Agent
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
-from rewardmix.rows import rows_of
-from rewardmix.stored import Arrays
 
 Packed = tuple[Arrays, dict[str, Any]]
 
@@ -34,7 +34,7 @@ def save(path: str | os.PathLike[str], noun: Any) -> None:
     path = as_path("path", path)
     for kind, form in FORMS.items():
         if type(noun) is form.noun:
-            stored.write(path, kind, *form.pack(noun))
+            storage.write(path, kind, *form.pack(noun))
             return
     refuse("noun", type(noun).__name__, f"one of {', '.join(form.noun.__name__ for form in FORMS.values())}")
 
@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     everybody's. A plan must have the lower end that its policy earns; its upper end is as claimed by the file.
     """
     path = as_path("path", path)
-    kind, arrays, meta = stored.read(path, tuple(FORMS))
+    kind, arrays, meta = storage.read(path, tuple(FORMS))
     name = os.fspath(path)
     try:
         noun = FORMS[kind].unpack(arrays, meta)
@@ -86,14 +86,14 @@ def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
         arrays["initial"],
         arrays["weights"],
         arrays["rewards"],
-        stored.entry(meta, "horizon", int),
+        storage.entry(meta, "horizon", int),
         arrays["reward_values"],
         *(_names(meta, name) for name in ("state_names", "action_names")),
     )
 
 
 def _names(meta: dict[str, Any], name: str) -> tuple[str, ...]:
-    names = stored.entry(meta, name, list)
+    names = storage.entry(meta, name, list)
     if any(type(one) is not str for one in names):
         refuse(name, "something that is no text", "names")
     return tuple(names)
@@ -101,7 +101,7 @@ def _names(meta: dict[str, Any], name: str) -> tuple[str, ...]:
 
 def _steps(meta: dict[str, Any], arrays: Arrays) -> range:
     """The steps of tables that are stored one by one."""
-    horizon = stored.entry(meta, "horizon", int)
+    horizon = storage.entry(meta, "horizon", int)
     if not 1 <= horizon <= len(arrays):
         refuse("horizon", horizon, f"as many steps as there are tables, at most {len(arrays)}")
     return range(horizon)
@@ -142,8 +142,8 @@ def _pack_belief_policy(policy: BeliefPolicy) -> Packed:
 
 
 def _unpack_belief_policy(arrays: Arrays, meta: dict[str, Any]) -> BeliefPolicy:
-    model = _unpack_model(_part(arrays, "model"), stored.entry(meta, "model", dict))
-    return BeliefPolicy(model, _unpack_vectors(_part(arrays, "vectors"), stored.entry(meta, "vectors", dict)))
+    model = _unpack_model(_part(arrays, "model"), storage.entry(meta, "model", dict))
+    return BeliefPolicy(model, _unpack_vectors(_part(arrays, "vectors"), storage.entry(meta, "vectors", dict)))
 
 
 def _pack_plan(plan: Plan) -> Packed:
@@ -155,15 +155,15 @@ def _pack_plan(plan: Plan) -> Packed:
 
 
 def _unpack_plan(arrays: Arrays, meta: dict[str, Any]) -> Plan:
-    info = stored.entry(meta, "info", dict)
-    rounds = [_fields(done, ("number", "points", "lower", "upper")) for done in stored.entry(info, "rounds", list)]
+    info = storage.entry(meta, "info", dict)
+    rounds = [_fields(done, ("number", "points", "lower", "upper")) for done in storage.entry(info, "rounds", list)]
     said = _fields(info, ("converged", "asked", "reason", "rounds"))
     plan = Plan(
-        policy=_unpack_controller(_part(arrays, "policy"), stored.entry(meta, "policy", dict)),
+        policy=_unpack_controller(_part(arrays, "policy"), storage.entry(meta, "policy", dict)),
         lower=meta["lower"],
         upper=meta["upper"],
         info=PlanInfo(**{**said, "rounds": tuple(Round(**done, seconds=0.0) for done in rounds)}),
-        model=_unpack_model(_part(arrays, "model"), stored.entry(meta, "model", dict)),
+        model=_unpack_model(_part(arrays, "model"), storage.entry(meta, "model", dict)),
     )
     plan.check_lower()
     return plan
@@ -198,8 +198,8 @@ def _unpack_episodes(arrays: Arrays, meta: dict[str, Any]) -> Episodes:
         actions=arrays["actions"],
         outcomes=arrays["outcomes"],
         lengths=arrays["lengths"],
-        num_states=stored.entry(meta, "num_states", int),
-        num_actions=stored.entry(meta, "num_actions", int),
+        num_states=storage.entry(meta, "num_states", int),
+        num_actions=storage.entry(meta, "num_actions", int),
         reward_values=arrays["reward_values"],
     )
 
@@ -216,7 +216,7 @@ def _pack_agent(agent: Agent) -> Packed:
 def _unpack_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
     from rewardmix.online import state
 
-    said = stored.entry(meta, "policies", list)
+    said = storage.entry(meta, "policies", list)
     policies = [_unpack_controller(_part(arrays, f"policy.{number}"), told) for number, told in enumerate(said)]
     return state.unpacked(arrays, meta, policies)
 

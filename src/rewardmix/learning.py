@@ -27,7 +27,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rewardmix import environments, problems, theory
-from rewardmix._check import (
+from rewardmix._core.checks import (
     Floats,
     as_count,
     as_number,
@@ -38,6 +38,8 @@ from rewardmix._check import (
     quoted,
     refuse,
 )
+from rewardmix._core.limits import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
+from rewardmix._core.streams import Role, seed_for
 from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
 from rewardmix.certificate import Asked, Certificate, Found, Truth, certify
 from rewardmix.episodes import Episodes
@@ -53,8 +55,6 @@ from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.result import Method
 from rewardmix.simulation import simulate
 from rewardmix.stopping import FIRST_ROUND, MOST_EPISODES, goal_of, pass_round, rounds_passed, to_threshold
-from rewardmix.streams import Role, seed_for
-from rewardmix.work import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
 
 KEPT_STEPS = 1 << 27
 """More steps than this are not kept as episodes by exploration, and no likelihood is climbed over them."""

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rewardmix._check import (
+from rewardmix._core.checks import (
     Floats,
     as_count,
     as_floats,
@@ -43,7 +43,7 @@ from rewardmix._check import (
     first,
     refuse,
 )
-from rewardmix.rows import checked, close
+from rewardmix._core.sparse_rows import checked, close
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

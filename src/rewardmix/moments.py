@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
-from rewardmix._check import (
+from rewardmix._core.checks import (
     MOST,
     Floats,
     as_array,
@@ -41,13 +41,13 @@ from rewardmix._check import (
     refuse,
     shut,
 )
+from rewardmix._core.limits import afford
+from rewardmix._core.pair_table import Counts, in_table, merged, unordered
+from rewardmix._core.sparse_rows import PARTS as ROW_PARTS
+from rewardmix._core.sparse_rows import close, rows_of
+from rewardmix._core.storage import entry
 from rewardmix.episodes import Episodes
 from rewardmix.model import state_action
-from rewardmix.pair_table import Counts, in_table, merged, unordered
-from rewardmix.rows import PARTS as ROW_PARTS
-from rewardmix.rows import close, rows_of
-from rewardmix.stored import entry
-from rewardmix.work import afford
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,12 +388,12 @@ def moves_of(episodes: Episodes) -> csr_array:
 
 def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
     """First-visit outcomes (X, Z), the keys of the pairs seen (P,), and their tables (P, Z, Z)."""
-    from rewardmix import _counting
+    from rewardmix._core import pair_counting
 
     parts = episodes.states, episodes.actions, episodes.outcomes, episodes.lengths
     return in_table(
         (episodes.num_states * episodes.num_actions, int(episodes.reward_values.size)),
         len(episodes),
         episodes.horizon,
-        lambda begin, *table: _counting.count_episodes(*parts, begin, episodes.num_actions, *table),
+        lambda begin, *table: pair_counting.count_episodes(*parts, begin, episodes.num_actions, *table),
     )

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import belief as bayes
-from rewardmix._check import (
+from rewardmix._core.checks import (
     MOST,
     Floats,
     Ints,
@@ -34,9 +34,9 @@ from rewardmix._check import (
     owned,
     refuse,
 )
+from rewardmix._core.limits import afford_table
+from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
-from rewardmix.widths import width_of
-from rewardmix.work import afford_table
 
 
 class Policy(Protocol):

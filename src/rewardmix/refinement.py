@@ -21,8 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix import environments, stored
-from rewardmix._check import Floats, InputError, as_count, refuse
+from rewardmix import environments
+from rewardmix._core import storage
+from rewardmix._core.checks import Floats, InputError, as_count, refuse
+from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import PARTS, Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, usual_work
@@ -30,7 +32,6 @@ from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery
 from rewardmix.recovery.bootstrap import resampled
 from rewardmix.simulation import simulate
-from rewardmix.streams import Role, seed_for
 
 BATCHES = 8
 """Models drawn. Two to sixteen do about equally well; each costs a climb and a plan."""
@@ -79,7 +80,7 @@ def refine(
     folder = None if checkpoint is None else Path(checkpoint)
     settings: dict[str, Any] = {"seed": seed, "after": len(gathered), "episodes": count, "batches": batches}
     if folder is not None:
-        settings["gathered"] = stored.checksum_of(_arrays(gathered))
+        settings["gathered"] = storage.checksum_of(_arrays(gathered))
     played = gathered[:0]
     try:
         for number, share in enumerate(shares[shares > 0]):
@@ -123,7 +124,7 @@ def stored_batches(folder: Path, total: int) -> Episodes | None:
 def _save(path: Path, batch: Episodes, settings: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     world = {"num_states": batch.num_states, "num_actions": batch.num_actions}
-    stored.write(path, "refinement", _arrays(batch), {**settings, **world})
+    storage.write(path, "refinement", _arrays(batch), {**settings, **world})
 
 
 def _saved(path: Path, settings: dict[str, Any], like: Episodes, share: int) -> Episodes | None:
@@ -142,9 +143,9 @@ def _saved(path: Path, settings: dict[str, Any], like: Episodes, share: int) -> 
 def _loaded(path: Path) -> tuple[Episodes, dict[str, Any]]:
     """The batch in a file, and what is said about it; damage is refused."""
     try:
-        _, arrays, meta = stored.read(path, ("refinement",), oldest=stored.SCHEMA)
+        _, arrays, meta = storage.read(path, ("refinement",), oldest=storage.SCHEMA)
         fields: dict[str, Any] = {name: arrays[name] for name in (*PARTS, "reward_values")}
-        fields |= {name: stored.entry(meta, name, int) for name in ("num_states", "num_actions")}
+        fields |= {name: storage.entry(meta, name, int) for name in ("num_states", "num_actions")}
         return Episodes(**fields), meta
     except (InputError, KeyError) as error:
         refuse(

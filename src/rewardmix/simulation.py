@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import problems
-from rewardmix._check import as_count, as_seed, check_callback
+from rewardmix._core.checks import as_count, as_seed, check_callback
+from rewardmix._core.limits import afford_episodes
+from rewardmix._core.streams import Role, stream
+from rewardmix._core.widths import action_width, length_width, node_width
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy, Policy
-from rewardmix.streams import Role, stream
-from rewardmix.widths import action_width, length_width, node_width
-from rewardmix.work import afford_episodes
 
 CHUNK = 1 << 16
 """Episodes simulated between two calls of ``on_update``. Part of what a seed means, as each chunk has its stream."""
@@ -88,7 +88,7 @@ def prepared(policy: MarkovPolicy | Controller, model: RewardMixingMDP) -> tuple
 
 
 def _markov_arguments(policy: MarkovPolicy, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:
-    from rewardmix.draws import cumulative
+    from rewardmix._core.xoshiro import cumulative
 
     policy.check_fits(model)
     return (cumulative(policy.table),)

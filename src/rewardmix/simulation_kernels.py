@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._kernels import kernel
-from rewardmix.draws import advance, cumulative, pick, unit
+from rewardmix._core.jit import kernel
+from rewardmix._core.widths import state_width
+from rewardmix._core.xoshiro import advance, cumulative, pick, unit
 from rewardmix.model import RewardMixingMDP
-from rewardmix.widths import state_width
 
 
 class Tables(NamedTuple):

@@ -10,8 +10,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rewardmix import stored, theory
-from rewardmix._check import quoted, refuse
+from rewardmix import theory
+from rewardmix._core import storage
+from rewardmix._core.checks import quoted, refuse
 from rewardmix.exploration.confidence import Confidence, Paper, Theory
 
 FIRST_ROUND = 1000
@@ -104,4 +105,4 @@ def pass_round(folder: Path | None, number: int) -> None:
     """Say in a checkpoint that so many rounds were too short."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        stored.replace(folder / "rounds.json", json.dumps({"passed": number}).encode())
+        storage.replace(folder / "rounds.json", json.dumps({"passed": number}).encode())

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, as_number, refuse
-from rewardmix.portable import log, log1p, logs
+from rewardmix._core.checks import Floats, as_number, refuse
+from rewardmix._core.portable import log, log1p, logs
 
 FAMILIES = 4
 """Averages, pairs, moves and starts each get the same share of the failure probability."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rewardmix import problems
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.environments import RewardMixingEnv
 from rewardmix.exploration import all_pairs, batched, compiled, explore, paper, practical, selected
 from rewardmix.exploration import checkpoints as module

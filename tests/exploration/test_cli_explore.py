@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rewardmix import load
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.cli.app import app
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments

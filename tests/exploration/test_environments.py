@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from rewardmix import problems
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.environments import MixRewards, RewardMixingEnv, RewardMixingVectorEnv
 from rewardmix.exploration import ExplorationError, all_pairs, explore, selected
 from rewardmix.moments import Moments

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from rewardmix import problems
+from rewardmix._core.streams import Role
+from rewardmix._core.streams import stream as stream_of
 from rewardmix.exploration import Practical, all_pairs, explore, paper, practical, selected, theory
 from rewardmix.exploration.confidence import Size
 from rewardmix.exploration.reference import Reference, augmented_rule
-from rewardmix.streams import Role
-from rewardmix.streams import stream as stream_of
 
 pytestmark = pytest.mark.machines
 

@@ -24,7 +24,8 @@ if __name__ == "__main__":
 
 from scipy.sparse import csr_array
 
-from rewardmix import Episodes, InputError, explore, load, save, simulate, stored, uniform
+from rewardmix import Episodes, InputError, explore, load, save, simulate, uniform
+from rewardmix._core import storage
 from rewardmix.evaluation import evaluate
 from rewardmix.exploration import checkpoints, selected
 from rewardmix.exploration.tally import Tally
@@ -135,12 +136,12 @@ def attempt(seed: int, number: int, folder: Path) -> str:
 def check_unchanged(path: Path, before: bytes) -> None:
     """What is read without a mended checksum is what was written."""
     try:
-        found = stored.read(path)
+        found = storage.read(path)
     except InputError:
         return
     other = path.with_name("before")
     other.write_bytes(before)
-    expected = stored.read(other)
+    expected = storage.read(other)
     other.unlink()
     assert found[::2] == expected[::2], "other metadata under the same checksum"
     for name, array in expected[1].items():
@@ -181,7 +182,7 @@ def put(content: bytes, rng: np.random.Generator) -> bytes:
     if not filled:
         return content
     one = filled[int(rng.integers(len(filled)))]
-    dtype = stored.DTYPES[one["dtype"]]
+    dtype = storage.DTYPES[one["dtype"]]
     begin, end = one["data_offsets"]
     array = np.frombuffer(data[begin:end], dtype).copy()
     if dtype.kind == "f":
@@ -218,8 +219,8 @@ def reshape(content: bytes, rng: np.random.Generator) -> bytes:
         shape = [*shape, 1]
     else:
         shape = [int(np.prod(shape))]
-    dtype = header[name]["dtype"] if rng.integers(3) else str(rng.choice(list(stored.DTYPES)))
-    needed = int(np.prod(shape)) * stored.DTYPES[dtype].itemsize
+    dtype = header[name]["dtype"] if rng.integers(3) else str(rng.choice(list(storage.DTYPES)))
+    needed = int(np.prod(shape)) * storage.DTYPES[dtype].itemsize
     parts[name] = (parts[name] * (1 + needed // max(len(parts[name]), 1)) + bytes(needed))[:needed]
     place = 0
     for key in sorted(names, key=lambda key: sizes[key]):
@@ -232,7 +233,7 @@ def reshape(content: bytes, rng: np.random.Generator) -> bytes:
 def edit(content: bytes, rng: np.random.Generator) -> bytes:
     """Something else in the metadata, or in what is said about an array."""
     header, data = taken_apart(content)
-    said = json.loads(header["__metadata__"][stored.KEY])
+    said = json.loads(header["__metadata__"][storage.KEY])
     tree: Any = said if rng.integers(4) else header
     while True:
         keys: list[Any] = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
@@ -247,8 +248,8 @@ def edit(content: bytes, rng: np.random.Generator) -> bytes:
         else:
             tree[key] = ODD_JSON[int(rng.integers(len(ODD_JSON)))]
         break
-    if isinstance(header.get("__metadata__"), dict) and stored.KEY in header["__metadata__"]:
-        header["__metadata__"][stored.KEY] = json.dumps(said)
+    if isinstance(header.get("__metadata__"), dict) and storage.KEY in header["__metadata__"]:
+        header["__metadata__"][storage.KEY] = json.dumps(said)
     return put_together(header, data)
 
 
@@ -272,14 +273,14 @@ def mended(content: bytes) -> bytes:
     """The same file with the checksum of what is in it now, if there is a way to tell."""
     try:
         header, data = taken_apart(content)
-        said = json.loads(header["__metadata__"][stored.KEY])
+        said = json.loads(header["__metadata__"][storage.KEY])
         arrays = {
-            name: np.frombuffer(data[slice(*one["data_offsets"])], stored.DTYPES[one["dtype"]]).reshape(one["shape"])
+            name: np.frombuffer(data[slice(*one["data_offsets"])], storage.DTYPES[one["dtype"]]).reshape(one["shape"])
             for name, one in header.items()
             if name != "__metadata__"
         }
-        said["checksum"] = stored.checksum(said, arrays)
-        header["__metadata__"][stored.KEY] = json.dumps(said)
+        said["checksum"] = storage.checksum(said, arrays)
+        header["__metadata__"][storage.KEY] = json.dumps(said)
         return put_together(header, data)
     except Exception:  # too broken to have one
         return content

@@ -10,7 +10,7 @@ import pytest
 
 from oracles import best_value
 from planning.tiny_models import random_model
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.interop import export_pomdp, export_pomdpx, pomdp_lines
 
 SHAPES = [(2, 2, 2, 2, 2), (3, 2, 2, 2, 3), (2, 2, 3, 3, 2), (1, 3, 3, 2, 2), (2, 1, 1, 2, 2)]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from rewardmix import InputError, MixRewards, evaluate, learning, make_env, problems, simulate
+from rewardmix._core.streams import Role, seed_for
 from rewardmix.bootstrap import bootstrap_regret
 from rewardmix.certificate import Asked, Found, certify
 from rewardmix.evaluation import interval
@@ -15,7 +16,6 @@ from rewardmix.policy import Controller
 from rewardmix.recovery import best, hoeffding
 from rewardmix.recovery import paper as algorithm_3
 from rewardmix.stopping import MOST_ROUNDS
-from rewardmix.streams import Role, seed_for
 
 
 @pytest.mark.parametrize(("name", "options"), [("shop", {}), ("probe", {}), ("riverswim", {}), ("lock", {"steps": 6})])

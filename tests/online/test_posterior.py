@@ -7,11 +7,11 @@ import pytest
 
 from bands import assert_within
 from online.posterior_oracle import posterior_means
+from rewardmix._core.streams import Role
+from rewardmix._core.streams import stream as stream_of
 from rewardmix.online import kernels, posterior
 from rewardmix.online.posterior import Chains, Evidence
 from rewardmix.recovery.patterns import Patterns, merged
-from rewardmix.streams import Role
-from rewardmix.streams import stream as stream_of
 
 
 def evidence_of(episodes, num_points, num_values) -> Evidence:

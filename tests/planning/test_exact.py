@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from oracles import best_value
 from planning.tiny_models import random_model
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.planning import plan, plan_exact
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from planning.tiny_models import random_model
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.evaluation import evaluate
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, refinement

@@ -7,7 +7,7 @@ import pytest
 
 import rewardmix
 from planning.tiny_models import random_model
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.evaluation import evaluate
 from rewardmix.planning import plan
 from rewardmix.policy import BeliefPolicy

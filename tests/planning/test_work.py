@@ -10,7 +10,7 @@ import pytest
 
 import rewardmix
 from planning.tiny_models import random_model
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
 from rewardmix.io import save
 from rewardmix.planning import plan, planner, refinement, usual_work
 from rewardmix.planning.planner import _sweeper

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from rewardmix._errors import InputError
+from rewardmix._core.errors import InputError
 from rewardmix._version import __version__
 from rewardmix.cli import describe, evaluate, explore, export, fit, learn, plan, recover, report, simulate, sweep
 

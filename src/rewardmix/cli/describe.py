@@ -31,7 +31,7 @@ def describe(
     """Show a problem and what simple policies earn in it: exactly, and by simulation."""
     import numpy as np
 
-    from rewardmix._check import as_count, as_seed
+    from rewardmix._core.checks import as_count, as_seed
     from rewardmix.evaluation import evaluate, interval
     from rewardmix.policy import markov, uniform
     from rewardmix.simulation import simulate

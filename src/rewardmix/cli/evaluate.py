@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs
 from rewardmix.cli.progress import bar
 
@@ -22,7 +22,7 @@ def evaluate(
 ) -> None:
     """Value of a policy: exact in a model, an interval from played episodes elsewhere."""
     from rewardmix import evaluation
-    from rewardmix._check import as_count, as_number, as_seed
+    from rewardmix._core.checks import as_count, as_number, as_seed
     from rewardmix.io import load
     from rewardmix.planning import Plan
 

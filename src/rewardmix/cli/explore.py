@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar
 
@@ -32,7 +32,7 @@ def explore(
 ) -> None:
     """Explore a problem so that every reachable pair of state-actions is seen. Ctrl-C keeps what was gathered."""
     from rewardmix import exploration
-    from rewardmix._check import as_seed
+    from rewardmix._core.checks import as_seed
     from rewardmix.io import save
 
     as_seed("--seed", seed)
@@ -99,7 +99,7 @@ def theory(
 ) -> None:
     """Episodes that the theorems ask for, that the paper's algorithm would use, that the practical setting needs."""
     from rewardmix import theory as numbers
-    from rewardmix._check import as_count, as_number
+    from rewardmix._core.checks import as_count, as_number
 
     sizes = as_count("--states", states), as_count("--actions", actions), as_count("--horizon", horizon)
     as_number("--accuracy", accuracy, above=0.0)

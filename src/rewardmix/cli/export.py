@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, outputs
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ def _export_model(source: str, form: Form, out: Path | None, discount: float) ->
 
 
 def _export_policy(source: str, model: str | None, out: Path | None, player: Path | None) -> None:
+    from rewardmix._core.storage import replace
     from rewardmix.report import playable
     from rewardmix.report.playable import as_json, player_source
-    from rewardmix.stored import replace
 
     policy, world = _policy_and_model(source, model)
     text = as_json(playable(policy, world, Path(source).parent.name)) + "\n"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar, live_line
 
@@ -37,7 +37,7 @@ def fit(
     """Learn from sessions that already happened."""
     settings = {name: value for name, value in locals().items() if name != "out"}
     from rewardmix import logs
-    from rewardmix._check import as_count, as_seed
+    from rewardmix._core.checks import as_count, as_seed
 
     as_seed("--seed", seed)
     as_count("--processes", processes)
@@ -113,7 +113,7 @@ def _teller(show_bar: Any, show_line: Any) -> Any:
 
 
 def _write(fitted: Fitted, source: Any, out: Path, settings: dict[str, Any]) -> None:
-    from rewardmix import stored
+    from rewardmix._core import storage
     from rewardmix.io import save
     from rewardmix.report import page
 
@@ -122,8 +122,8 @@ def _write(fitted: Fitted, source: Any, out: Path, settings: dict[str, Any]) -> 
     save(out / "policy.safetensors", fitted.plan)
     save(out / "moments.safetensors", fitted.info.moments)
     summary = _summary(fitted, source, settings)
-    stored.replace(out / "result.json", json.dumps(summary, indent=1).encode())
-    stored.replace(out / "report.html", page(summary).encode())
+    storage.replace(out / "result.json", json.dumps(summary, indent=1).encode())
+    storage.replace(out / "report.html", page(summary).encode())
 
 
 def _summary(fitted: Fitted, source: Any, settings: dict[str, Any]) -> dict[str, Any]:

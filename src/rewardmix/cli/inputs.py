@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 
 if TYPE_CHECKING:
     from rewardmix.model import RewardMixingMDP

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar, live_line
 from rewardmix.cli.settings import Settings

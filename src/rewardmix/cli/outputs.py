@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 
 
 def check_file(option: str, path: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import live_line
 
@@ -34,7 +34,7 @@ def recover(
 ) -> None:
     """Recover the rewards of each hidden context from what was seen."""
     from rewardmix import recovery
-    from rewardmix._check import as_count, as_seed
+    from rewardmix._core.checks import as_count, as_seed
     from rewardmix.io import load
 
     as_seed("--seed", seed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs
 
 KINDS = {str: "a text", float: "a number", int: "a whole number"}

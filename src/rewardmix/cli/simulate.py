@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, outputs
 from rewardmix.cli.progress import bar
 
@@ -28,8 +28,8 @@ def simulate(
 ) -> None:
     """Play a policy in a problem and write the episodes as a log."""
     from rewardmix import logs
-    from rewardmix._check import as_count, as_seed
-    from rewardmix.work import COMPILED_STEP, afford, afford_episodes
+    from rewardmix._core.checks import as_count, as_seed
+    from rewardmix._core.limits import COMPILED_STEP, afford, afford_episodes
 
     as_count("--episodes", episodes)
     as_seed("--seed", seed)
@@ -62,8 +62,8 @@ def _policy(text: str, model: Any) -> Any:
 
 def _blocks(policy: Any, model: Any, count: int, seed: int, show: Any) -> Iterator[Episodes]:
     """Block after block, each with a stream of its own; the first is what ``rewardmix.simulate`` gives."""
+    from rewardmix._core.streams import Role, seed_for
     from rewardmix.simulation import simulate as play
-    from rewardmix.streams import Role, seed_for
 
     for begin in range(0, count, BLOCK):
         own = seed if begin == 0 else seed_for(seed, Role.SIMULATED_BLOCKS, begin)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, outputs, tables
 from rewardmix.cli.progress import bar
 
@@ -23,7 +23,7 @@ def sweep(
     processes: Annotated[int, typer.Option(help="Processes of this machine, without a scheduler.")] = 1,
 ) -> None:
     """Run a study; one that was stopped goes on where it was."""
-    from rewardmix._check import as_count
+    from rewardmix._core.checks import as_count
     from rewardmix.logs import Cluster, Here, Processes
     from rewardmix.logs.cluster import connected
     from rewardmix.logs.sweeping import METHODS
@@ -60,7 +60,7 @@ def sweep(
 
 
 def _study(path: Path) -> dict[str, Any]:
-    from rewardmix._check import as_count
+    from rewardmix._core.checks import as_count
 
     content = inputs.toml_of("STUDY", path)
     for name, kind in FIELDS.items():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import as_count, refuse
+from rewardmix._core.checks import as_count, refuse
 from rewardmix.environments.single import FiniteEnv
 
 

@@ -9,13 +9,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rewardmix._check import Floats, as_count, refuse
+from rewardmix._core.checks import Floats, as_count, refuse
+from rewardmix._core.limits import PLAYED_STEP, afford_episodes
+from rewardmix._core.streams import Role, generator, seed_for
+from rewardmix._core.widths import action_width, state_width
 from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy
-from rewardmix.streams import Role, generator, seed_for
-from rewardmix.widths import action_width, state_width
-from rewardmix.work import PLAYED_STEP, afford_episodes
 
 
 def sizes_of(env: Any) -> tuple[int, int]:

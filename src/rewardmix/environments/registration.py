@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import error
 from gymnasium.envs import registration
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 
 
 def register(names: Iterable[str], entry_point: str, vector_entry_point: str | None = None) -> None:

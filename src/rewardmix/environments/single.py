@@ -9,10 +9,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rewardmix._check import as_count, refuse
+from rewardmix._core.checks import as_count, refuse
+from rewardmix._core.streams import Role, seed_for
 from rewardmix.environments.rendering import as_picture, as_text
 from rewardmix.model import RewardMixingMDP, state_action
-from rewardmix.streams import Role, seed_for
 
 RENDER_MODES = ["ansi", "rgb_array"]
 

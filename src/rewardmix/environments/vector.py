@@ -16,11 +16,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from rewardmix._check import as_count, as_indices, refuse
+from rewardmix._core.checks import as_count, as_indices, refuse
+from rewardmix._core.streams import Role, seed_for
 from rewardmix.environments.rendering import as_picture
 from rewardmix.environments.single import RENDER_MODES
 from rewardmix.model import RewardMixingMDP, state_action
-from rewardmix.streams import Role, seed_for
 
 
 class RewardMixingVectorEnv(VectorEnv[Any, Any, Any]):

@@ -11,10 +11,10 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import ArrayLike, NDArray
 
-from rewardmix._check import Floats, as_count, as_floats, check_probabilities, check_unit_interval, refuse
+from rewardmix._core.checks import Floats, as_count, as_floats, check_probabilities, check_unit_interval, refuse
+from rewardmix._core.streams import Role, generator
 from rewardmix.environments.playing import reward_values_of, sizes_of
 from rewardmix.environments.single import checked_context, draw
-from rewardmix.streams import Role, generator
 
 RewardFunction = Callable[[int, int, int, float], float] | ArrayLike
 """(state, action, next state, original reward) -> reward; or (S, A) probabilities of the larger reward value."""

@@ -32,13 +32,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix.algebra import dot
+from rewardmix._core.algebra import dot
+from rewardmix._core.checks import Floats
+from rewardmix._core.widths import choice_width
 from rewardmix.exploration import kernels
 from rewardmix.exploration.confidence import Confidence, Size
 from rewardmix.exploration.kernels import Choices, Hat
 from rewardmix.exploration.tally import Tally
-from rewardmix.widths import choice_width
 
 BLOCK = 64
 """First picks planned at once."""

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import refuse
-from rewardmix._counting import LIMIT, SAMPLES, TABLE, add_pair, slot_of
-from rewardmix._kernels import kernel
+from rewardmix._core.checks import refuse
+from rewardmix._core.jit import kernel
+from rewardmix._core.pair_counting import LIMIT, SAMPLES, TABLE, add_pair, slot_of
+from rewardmix._core.streams import Role, stream
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import counts_of
@@ -27,7 +28,6 @@ from rewardmix.exploration.large_draws import multinomial
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import successor_lists
-from rewardmix.streams import Role, stream
 
 
 class Laws(NamedTuple):

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix import stored
-from rewardmix._check import InputError, as_count, as_floats, as_instance, refuse, shown
+from rewardmix._core import storage
+from rewardmix._core.checks import InputError, as_count, as_floats, as_instance, refuse, shown
+from rewardmix._core.widths import length_width
 from rewardmix.episodes import PARTS, Episodes, room_for
 from rewardmix.exploration.results import check_gathered, check_stream
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
-from rewardmix.widths import length_width
 
 STATE = "exploration.safetensors"
 NUMBERS = ("cost", "refreshes", "rows_planned")
@@ -93,14 +93,14 @@ class Checkpoint:
             self.parts, self.written = [], 0
         elif len(saved.episodes) > self.written:
             new = saved.episodes[self.written :]
-            stored.write(self._part(self.written), "episodes part", {name: getattr(new, name) for name in PARTS}, {})
+            storage.write(self._part(self.written), "episodes part", {name: getattr(new, name) for name in PARTS}, {})
             self.parts.append(self.written)
             self.written = len(saved.episodes)
         arrays, meta = packed(saved.moments)
         arrays = {**arrays, "stream": saved.stream, "curve": saved.curve}
         kept = self.parts if saved.episodes is not None else None
         meta = {**meta, "settings": self.settings, "numbers": saved.numbers, "parts": kept}
-        stored.write(self.folder / STATE, "exploration", arrays, meta)
+        storage.write(self.folder / STATE, "exploration", arrays, meta)
         self.last = time.monotonic()
 
     def load(self) -> Saved | None:
@@ -122,16 +122,16 @@ class Checkpoint:
             )
 
     def _loaded(self, path: Path) -> Saved:
-        _, arrays, meta = stored.read(path, ("exploration",), oldest=stored.SCHEMA)
-        settings = stored.entry(meta, "settings", dict)
+        _, arrays, meta = storage.read(path, ("exploration",), oldest=storage.SCHEMA)
+        settings = storage.entry(meta, "settings", dict)
         for name, value in self.settings.items():
             if settings.get(name) != value:
                 found = f"{name} = {shown(settings.get(name))}"
                 refuse("checkpoint", f"a run with {found} in {self.folder}", f"{name} = {value!r}, or another folder")
         moments = unpacked(arrays, meta)
-        parts = None if meta["parts"] is None else stored.entry(meta, "parts", list)
+        parts = None if meta["parts"] is None else storage.entry(meta, "parts", list)
         episodes = None if parts is None else self._episodes(parts, moments)
-        return Saved(moments, arrays["stream"], arrays["curve"], stored.entry(meta, "numbers", dict), episodes)
+        return Saved(moments, arrays["stream"], arrays["curve"], storage.entry(meta, "numbers", dict), episodes)
 
     def _episodes(self, parts: list[int], moments: Moments) -> Episodes:
         if any(type(begin) is not int for begin in parts):
@@ -140,7 +140,7 @@ class Checkpoint:
         pieces = [_no_episodes(moments)]
         for begin in parts:
             path = self._part(begin)
-            _, arrays, _ = stored.read(path, ("episodes part",), oldest=stored.SCHEMA)
+            _, arrays, _ = storage.read(path, ("episodes part",), oldest=storage.SCHEMA)
             states, actions, outcomes, lengths = (arrays[name] for name in PARTS)
             piece = Episodes(states, actions, outcomes, lengths, *sizes)
             if piece.horizon != moments.horizon:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewardmix.draws import cumulative
+from rewardmix._core.streams import Role, stream
+from rewardmix._core.widths import length_width, place_width
+from rewardmix._core.xoshiro import cumulative
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan
@@ -12,8 +14,6 @@ from rewardmix.exploration.kernels import Choices, Counts, Kept, World
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import fill_aliases, successor_lists
-from rewardmix.streams import Role, stream
-from rewardmix.widths import length_width, place_width
 
 CHUNK_STEPS = 1 << 21
 """Steps between two moments at which an interrupt is heard (some tens of milliseconds)."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import theory as numbers
-from rewardmix._check import as_number, quoted, refuse
+from rewardmix._core.checks import as_number, quoted, refuse
 
 
 class Size(NamedTuple):

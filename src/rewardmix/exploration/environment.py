@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import environments
-from rewardmix._check import Floats, as_count, as_reward_values, refuse
+from rewardmix._core.checks import Floats, as_count, as_reward_values, refuse
+from rewardmix._core.pair_table import PairTable
+from rewardmix._core.streams import Role, generator, seed_for
+from rewardmix._core.widths import length_width
 from rewardmix.episodes import ABSENT, PARTS, Episodes, room_for
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan
 from rewardmix.exploration.compiled import MEMORY, counts_of
 from rewardmix.exploration.kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
-from rewardmix.pair_table import PairTable
-from rewardmix.streams import Role, generator, seed_for
-from rewardmix.widths import length_width
 
 Bools = NDArray[np.bool_]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._counting import KEY, LIMIT, SAMPLES, add_pair, first_visits, slot_of
-from rewardmix._kernels import kernel
-from rewardmix.draws import advance, pick
+from rewardmix._core.jit import kernel
+from rewardmix._core.pair_counting import KEY, LIMIT, SAMPLES, add_pair, first_visits, slot_of
+from rewardmix._core.xoshiro import advance, pick
 
 ANY = -1
 HALF = 1.0 / (1 << 32)

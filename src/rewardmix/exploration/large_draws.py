@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rewardmix._kernels import kernel
-from rewardmix.draws import uniform
-from rewardmix.portable import exp, log, log1p
+from rewardmix._core.jit import kernel
+from rewardmix._core.portable import exp, log, log1p
+from rewardmix._core.xoshiro import uniform
 
 FEW = 10.0
 

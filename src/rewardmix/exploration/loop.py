@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import problems
-from rewardmix._check import as_count, as_instance, as_number, as_path, as_seed, check_callback, quoted, refuse
-from rewardmix._errors import InputError
+from rewardmix._core.checks import as_count, as_instance, as_number, as_path, as_seed, check_callback, quoted, refuse
+from rewardmix._core.errors import InputError
+from rewardmix._core.limits import PLAYED_STEP, afford_exploration
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import kernels
 from rewardmix.exploration.augmented import Plan, Strategy, blank_plan, optimistic, refresh, touch_up
@@ -39,7 +40,6 @@ from rewardmix.exploration.results import Exploration, ExplorationError, Info, U
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
-from rewardmix.work import PLAYED_STEP, afford_exploration
 
 ALLOWANCE = 800_000_000
 """Multiplications that planning may use up front: a fraction of a second."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats, InputError, as_array, as_count, as_instance, as_number, refuse
+from rewardmix._core.checks import Floats, InputError, as_array, as_count, as_instance, as_number, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.coverage import Coverage, coverage
 from rewardmix.model import RewardMixingMDP

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from rewardmix._check import Floats, refuse
+from rewardmix._core.checks import Floats, refuse
+from rewardmix._core.pair_table import Counts, PairTable, unordered
+from rewardmix._core.widths import state_width
 from rewardmix.moments import Moments
-from rewardmix.pair_table import Counts, PairTable, unordered
-from rewardmix.widths import state_width
 
 
 @dataclass

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from rewardmix._check import as_instance, as_number, refuse
+from rewardmix._core.checks import as_instance, as_number, refuse
+from rewardmix._core.limits import afford
 from rewardmix.model import RewardMixingMDP
-from rewardmix.work import afford
 
 DISCOUNT = 0.99
 

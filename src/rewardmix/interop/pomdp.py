@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rewardmix import stored
+from rewardmix._core import storage
 from rewardmix.interop.naming import DISCOUNT, names, number, row, scales
 from rewardmix.model import RewardMixingMDP, dense_transition
 
 
 def export_pomdp(model: RewardMixingMDP, path: str | os.PathLike[str], *, discount: float = DISCOUNT) -> None:
     """Write ``model`` as a .pomdp file."""
-    stored.replace(path, "\n".join(pomdp_lines(model, discount=discount)).encode())
+    storage.replace(path, "\n".join(pomdp_lines(model, discount=discount)).encode())
 
 
 def pomdp_lines(model: RewardMixingMDP, *, discount: float = DISCOUNT) -> Iterator[str]:

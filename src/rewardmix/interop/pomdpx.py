@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from rewardmix import stored
-from rewardmix._check import Floats
+from rewardmix._core import storage
+from rewardmix._core.checks import Floats
 from rewardmix.interop.naming import DISCOUNT, names, row, scales
 from rewardmix.model import RewardMixingMDP, dense_transition
 
@@ -21,7 +21,7 @@ OPENING = "opening"
 
 def export_pomdpx(model: RewardMixingMDP, path: str | os.PathLike[str], *, discount: float = DISCOUNT) -> None:
     """Write ``model`` as a POMDPX file."""
-    stored.replace(path, "\n".join(pomdpx_lines(model, discount=discount)).encode())
+    storage.replace(path, "\n".join(pomdpx_lines(model, discount=discount)).encode())
 
 
 def pomdpx_lines(model: RewardMixingMDP, *, discount: float = DISCOUNT) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rewardmix._check import InputError, refuse
+from rewardmix._core.checks import InputError, refuse
 
 BATCH = 1 << 20
 """Rows that are decoded at a time."""

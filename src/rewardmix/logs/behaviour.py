@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
-from rewardmix.algebra import eigenpairs, product
+from rewardmix._core.algebra import eigenpairs, product
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
+from rewardmix._core.limits import afford
 from rewardmix.logs.compact import loaded
 from rewardmix.logs.world import World
-from rewardmix.work import afford
 
 SURE = 1e-3
 """Below this chance of a false alarm the log is said to follow rewards."""

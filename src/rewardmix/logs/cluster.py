@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rewardmix._check import refuse
+from rewardmix._core.checks import refuse
 from rewardmix.logs.crew import Report, told
 
 NEEDED = "A cluster needs Dask: pip install 'rewardmix[cluster]'"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats, refuse
+from rewardmix._core.checks import Floats, refuse
 from rewardmix.logs import arrow
 
 MISSING = -(1 << 31)

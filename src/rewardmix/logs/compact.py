@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.limits import afford_episodes
 from rewardmix.episodes import ABSENT, Episodes, room_for
 from rewardmix.logs.world import World
 from rewardmix.model import state_action
-from rewardmix.work import afford_episodes
 
 if TYPE_CHECKING:
     from rewardmix.recovery.patterns import Patterns

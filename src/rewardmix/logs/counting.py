@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from rewardmix._core.pair_table import Counts, in_table
 from rewardmix.logs.compact import Compact, loaded
 from rewardmix.logs.counting_kernels import count_dense, count_hashed, count_moves
 from rewardmix.logs.world import World
 from rewardmix.moments import Moments
-from rewardmix.pair_table import Counts, in_table
 
 DENSE_SYMBOLS = 2048
 """Up to this many symbols (16 MB of counters; a part has fewer episodes than 2^31) the pair table is dense."""

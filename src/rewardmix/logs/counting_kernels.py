@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._counting import add_visits, first_visits
-from rewardmix._kernels import kernel
+from rewardmix._core.jit import kernel
+from rewardmix._core.pair_counting import add_visits, first_visits
 
 
 @kernel

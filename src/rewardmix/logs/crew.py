@@ -15,10 +15,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from rewardmix._check import as_count, refuse
+from rewardmix._core.checks import as_count, refuse
+from rewardmix._core.limits import afford
 from rewardmix.logs.compact import Compact, spill
 from rewardmix.logs.shelf import Shelf
-from rewardmix.work import afford
 
 Report = Callable[[int, int], None]
 """Called with (parts done, parts in all)."""

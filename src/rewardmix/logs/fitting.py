@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import as_count, as_number, as_seed, check_callback, refuse
+from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
+from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
+from rewardmix._core.portable import log
 from rewardmix.episodes import Episodes
 from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
 from rewardmix.logs.cluster import Cluster
@@ -34,7 +36,6 @@ from rewardmix.logs.world import World
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
-from rewardmix.portable import log
 from rewardmix.recovery import Recovery, best, confidence_set
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.contexts import ENOUGH, climb_many
@@ -44,7 +45,6 @@ from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
 from rewardmix.recovery.patterns import merged, shares
 from rewardmix.recovery.result import Question
-from rewardmix.work import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rewardmix._core.portable import exps, logs
+from rewardmix._core.streams import Role, generator
 from rewardmix.bootstrap import judge
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
@@ -14,12 +16,10 @@ from rewardmix.logs.fitted import Bootstrap, HeldOut
 from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
-from rewardmix.portable import exps, logs
 from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.patterns import Patterns, patterns
 from rewardmix.recovery.result import Question, Recovery
-from rewardmix.streams import Role, generator
 
 MOST_RESAMPLED = 50_000
 """Episodes of a resample; of longer logs the spread is scaled to their length."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.logs.checking import Checked, Problem
 from rewardmix.logs.compact import Compact, joined, loaded
 from rewardmix.logs.crew import Crew, Here, Report, added
 from rewardmix.logs.world import World
 from rewardmix.moments import Moments
-from rewardmix.streams import Role, generator
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import InputError, refuse
+from rewardmix._core.checks import InputError, refuse
+from rewardmix._core.limits import afford_episodes
 from rewardmix.episodes import Episodes
 from rewardmix.logs.world import as_horizon
-from rewardmix.work import afford_episodes
 
 NEEDED = "Minari datasets need minari: pip install 'rewardmix[logs]'"
 

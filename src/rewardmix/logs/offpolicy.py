@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import belief as bayes
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import InputError, as_count, check_callback, refuse
+from rewardmix._core.checks import InputError, as_count, check_callback, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, check, episode_ids

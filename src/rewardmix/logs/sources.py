@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import refuse
+from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import Names, episode_numbers
 from rewardmix.logs.shelf import Shelf

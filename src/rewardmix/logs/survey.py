@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats, refuse
+from rewardmix._core.checks import Floats, refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import LARGEST, STRANGE, Names, distinct, labels, whole_numbers
 

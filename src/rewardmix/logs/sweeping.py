@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rewardmix._check import InputError, as_count, check_callback, refuse
+from rewardmix._core.checks import InputError, as_count, check_callback, refuse
+from rewardmix._core.limits import afford
 from rewardmix.evaluation import controller_value
 from rewardmix.exploration import ExplorationError
 from rewardmix.learning import learn
@@ -27,7 +28,6 @@ from rewardmix.planning import plan, plan_markov, usual_work
 from rewardmix.policy import Controller, uniform
 from rewardmix.recovery import best, paper
 from rewardmix.simulation import simulate
-from rewardmix.work import afford
 
 Method = Callable[[RewardMixingMDP, int, int], Controller]
 """(the true model, episodes, seed) -> a policy; of the model nothing is used but its episodes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, as_count, as_reward_values, at, first, refuse
+from rewardmix._core.checks import Floats, as_count, as_reward_values, at, first, refuse
 from rewardmix.belief import SAME_REWARD
 
 MOST_STATE_ACTIONS = 1 << 24

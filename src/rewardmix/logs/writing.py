@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import InputError, as_count, refuse
+from rewardmix._core.checks import InputError, as_count, refuse
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.sources import METADATA, described

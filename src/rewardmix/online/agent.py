@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import belief as bayes
-from rewardmix import streams
-from rewardmix._check import (
+from rewardmix._core import streams
+from rewardmix._core.checks import (
     Floats,
     as_count,
     as_floats,
@@ -35,11 +35,11 @@ from rewardmix._check import (
     refuse,
     shown,
 )
+from rewardmix._core.limits import afford
+from rewardmix._core.streams import Role
 from rewardmix.episodes import Episodes
 from rewardmix.model import BINARY, RewardMixingMDP
 from rewardmix.policy import Controller
-from rewardmix.streams import Role
-from rewardmix.work import afford
 
 if TYPE_CHECKING:  # with their kernels they take a while to import: only where there is an agent
     from rewardmix.online.decision import Decision
@@ -134,7 +134,7 @@ class Agent:
         weights: ArrayLike | None = None,
         seed: int = 0,
     ) -> None:
-        from rewardmix import draws
+        from rewardmix._core import xoshiro
         from rewardmix.online import posterior
         from rewardmix.online.decision import decide
         from rewardmix.online.record import Record
@@ -151,7 +151,7 @@ class Agent:
         self._stream, self._shares = streams.stream(self.seed, Role.LOOKS), streams.stream(self.seed, Role.VISITS)
         self._record = Record.blank(self.num_states, self.num_actions, self.horizon, self.reward_values)
         blank = posterior.prior_chains(num_x, self.reward_values.size, self.num_contexts, self.weights, self._stream)
-        self._decide, self._uniform = decide, draws.uniform
+        self._decide, self._uniform = decide, xoshiro.uniform
         self._decision = decide(self._record, blank, self._stream)
         self._open: dict[int | str, Visit] = {}
         self._pending: list[list[Step | int]] = []

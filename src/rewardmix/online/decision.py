@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
+from rewardmix._core.widths import action_width, choice_width
 from rewardmix.exploration import kernels as augmented_kernels
 from rewardmix.exploration.augmented import estimate, start_value
 from rewardmix.exploration.confidence import Size
@@ -35,7 +36,6 @@ from rewardmix.online.record import Record
 from rewardmix.planning import plan
 from rewardmix.policy import Controller
 from rewardmix.recovery.likelihood import Mixture
-from rewardmix.widths import action_width, choice_width
 
 TRIED = 4
 """Tries after which a state-action is no longer strange: a door that opens every second time stays shut at all of them
@@ -55,7 +55,7 @@ GAP = 1e-3
 """Of planning, a step and reward range."""
 
 PLANNING = 1e9
-"""Simple steps of one plan (``rewardmix.work``) after which the best policy so far will do: many contexts are slow."""
+"""Simple steps of one plan (``_core.limits``) after which the best policy so far will do: many contexts are slow."""
 
 LEAST_WEIGHT = 1e-12
 """A model's weights are positive."""

@@ -19,7 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import problems
-from rewardmix._check import Floats, Ints, as_count, as_reward_values, as_seed, check_callback, refuse
+from rewardmix._core.checks import Floats, Ints, as_count, as_reward_values, as_seed, check_callback, refuse
+from rewardmix._core.limits import afford_episodes
+from rewardmix._core.streams import Role, generator, seed_for, stream
+from rewardmix._core.widths import length_width
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.evaluation import evaluate
 from rewardmix.model import RewardMixingMDP
@@ -27,9 +30,6 @@ from rewardmix.online.agent import Agent
 from rewardmix.planning import plan
 from rewardmix.policy import Controller, MarkovPolicy
 from rewardmix.simulation import prepared
-from rewardmix.streams import Role, generator, seed_for, stream
-from rewardmix.widths import length_width
-from rewardmix.work import afford_episodes
 
 FEW = 50
 """At most this part of the episodes so far is played before the learner hears of them."""

@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
+from rewardmix._core.streams import Role, generator
 from rewardmix.online import kernels
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.likelihood import Mixture
 from rewardmix.recovery.patterns import Patterns
-from rewardmix.streams import Role, generator
 
 Stream = NDArray[np.uint64]
 

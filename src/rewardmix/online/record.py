@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix._counting import FREE, KEY, LIMIT
+from rewardmix._core.checks import Floats
+from rewardmix._core.pair_counting import FREE, KEY, LIMIT
+from rewardmix._core.widths import symbol_width
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import kernels
 from rewardmix.exploration.compiled import counts_of
@@ -24,7 +25,6 @@ from rewardmix.exploration.tally import Tally
 from rewardmix.model import state_action
 from rewardmix.online.posterior import Evidence
 from rewardmix.recovery.patterns import Patterns, merged
-from rewardmix.widths import symbol_width
 
 GROWTH = 1.5
 """It is time to look again when some count has grown by half ..."""

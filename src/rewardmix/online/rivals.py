@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import as_count, as_reward_values, as_seed, refuse
+from rewardmix._core.checks import as_count, as_reward_values, as_seed, refuse
+from rewardmix._core.streams import Role, generator
+from rewardmix._core.widths import action_width, node_width
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import blank_plan, refresh
 from rewardmix.exploration.confidence import practical
@@ -27,8 +29,6 @@ from rewardmix.online.record import Record
 from rewardmix.policy import Controller, MarkovPolicy
 from rewardmix.recovery import likelihood, recover, starts
 from rewardmix.recovery.likelihood import Mixture
-from rewardmix.streams import Role, generator
-from rewardmix.widths import action_width, node_width
 
 CLIMBS = 3
 """Random starts of the likelihood, beside where it was before."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix import stored
-from rewardmix._check import as_floats, as_indices, check_shape, refuse
+from rewardmix._core import storage
+from rewardmix._core.checks import as_floats, as_indices, check_shape, refuse
+from rewardmix._core.storage import Arrays
 from rewardmix.exploration import kernels
 from rewardmix.moments import packed as packed_moments
 from rewardmix.moments import unpacked as unpacked_moments
@@ -20,7 +21,6 @@ from rewardmix.online.decision import Decision
 from rewardmix.online.posterior import Chains
 from rewardmix.policy import Controller
 from rewardmix.recovery.patterns import Patterns
-from rewardmix.stored import Arrays
 
 SIZES = ("num_states", "num_actions", "horizon", "num_contexts", "seed")
 DRAWN = ("weights", "tables", "logliks")
@@ -48,20 +48,20 @@ def packed(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]]:
 
 def unpacked(arrays: Arrays, meta: dict[str, Any], policies: list[Controller]) -> Agent:
     """The way back from ``packed``."""
-    moments = unpacked_moments(_part(arrays, "seen/"), stored.entry(meta, "seen", dict))
+    moments = unpacked_moments(_part(arrays, "seen/"), storage.entry(meta, "seen", dict))
     agent = Agent(
-        **{name: stored.entry(meta, name, int) for name in SIZES},
+        **{name: storage.entry(meta, name, int) for name in SIZES},
         reward_values=moments.reward_values,
         weights=arrays.get("known_weights"),
     )
     agent._record.tally.add(moments)
-    _restore_record(agent, arrays, stored.entry(meta, "looked", int))
+    _restore_record(agent, arrays, storage.entry(meta, "looked", int))
     decisions = _decisions(agent, arrays, meta, policies)
     agent._decision = decisions[0]
     for name in ("stream", "shares"):
         check_shape(name, arrays[name], (4,))
         getattr(agent, f"_{name}")[:] = arrays[name]
-    agent._begun, agent._switches = (stored.entry(meta, name, int) for name in ("begun", "switches"))
+    agent._begun, agent._switches = (storage.entry(meta, name, int) for name in ("begun", "switches"))
     _restore_visits(agent, arrays, meta, decisions)
     return agent
 
@@ -120,12 +120,12 @@ def _decisions(agent: Agent, arrays: Arrays, meta: dict[str, Any], policies: lis
     drawn = {name: as_floats(name, arrays[name], getattr(blank, name).shape) for name in DRAWN}
     chains = Chains(**drawn, seeded=float(meta["seeded"]), known=agent.weights is not None)
     left, decisions = list(policies), []
-    for facts in stored.entry(meta, "decisions", list):
-        number = stored.entry(facts, "policies", int)
+    for facts in storage.entry(meta, "decisions", list):
+        number = storage.entry(facts, "policies", int)
         mine, left = tuple(left[:number]), left[number:]
         for policy in mine:
             _check_policy(agent, policy)
-        decisions.append(Decision(mine, stored.entry(facts, "explores", bool), float(facts["uncertainty"]), chains))
+        decisions.append(Decision(mine, storage.entry(facts, "explores", bool), float(facts["uncertainty"]), chains))
     if left or not decisions or any(not decision.policies for decision in decisions):
         refuse("decisions", f"{len(policies)} policies", "the policies of at least one decision")
     return decisions
@@ -140,7 +140,7 @@ def _check_policy(agent: Agent, policy: Controller) -> None:
 
 
 def _restore_visits(agent: Agent, arrays: Arrays, meta: dict[str, Any], decisions: list[Decision]) -> None:
-    rows, steps, ids = arrays["open_visits"], arrays["open_steps"], stored.entry(meta, "ids", list)
+    rows, steps, ids = arrays["open_visits"], arrays["open_steps"], storage.entry(meta, "ids", list)
     check_shape("open_visits", rows, (len(ids), 4))
     check_shape("open_steps", steps, (int(rows[:, 1].sum()), 3))
     begin = 0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewardmix._check import Floats, Ints, as_floats, as_instance, refuse, shut
-from rewardmix.algebra import product
+from rewardmix._core.algebra import product
+from rewardmix._core.checks import Floats, Ints, as_floats, as_instance, refuse, shut
 from rewardmix.evaluation import node_values
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.policy import Controller, as_tables

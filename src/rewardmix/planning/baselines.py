@@ -18,8 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._check import Floats, Ints, as_instance
-from rewardmix.algebra import dot, product
+from rewardmix._core.algebra import dot, product
+from rewardmix._core.checks import Floats, Ints, as_instance
+from rewardmix._core.limits import afford_table
+from rewardmix._core.portable import angles
+from rewardmix._core.streams import Role, generator
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.alpha import AlphaVectors
@@ -28,9 +31,6 @@ from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spr
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
 from rewardmix.policy import Controller, MarkovPolicy, certain, uniform
-from rewardmix.portable import angles
-from rewardmix.streams import Role, generator
-from rewardmix.work import afford_table
 
 NODES = 256
 """Belief points of a belief policy that is made into a controller."""

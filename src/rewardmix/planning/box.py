@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from rewardmix._check import Floats, Ints
+from rewardmix._core.checks import Floats, Ints
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.grids import Reach, inverse_widths, log_ratios
 from rewardmix.planning.sweeps import Axes, Block

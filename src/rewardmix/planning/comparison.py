@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rewardmix._check import as_instance
+from rewardmix._core.checks import as_instance
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.baselines import Baseline, plan_greedy, plan_markov, plan_qmdp, plan_told, plan_uniform
 from rewardmix.planning.planner import plan

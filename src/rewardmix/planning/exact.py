@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewardmix._check import Floats, as_instance, refuse
-from rewardmix.algebra import dot
+from rewardmix._core.algebra import dot
+from rewardmix._core.checks import Floats, as_instance, refuse
+from rewardmix._core.limits import PLAIN, afford, afford_model
 from rewardmix.model import RewardMixingMDP, dense_transition, mixed
-from rewardmix.work import PLAIN, afford, afford_model
 
 LARGEST_CHAIN = 2_000_000
 """Most edges that are merged at once."""

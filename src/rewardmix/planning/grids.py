@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix.portable import HALF_PI, angle, exp, exps, log, logs, sins
+from rewardmix._core.checks import Floats
+from rewardmix._core.portable import HALF_PI, angle, exp, exps, log, logs, sins
 
 REACHABLE_CAP = 1024
 """Sets of reachable beliefs are followed up to this size."""

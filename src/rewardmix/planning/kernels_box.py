@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._kernels import kernel
+from rewardmix._core.jit import kernel
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewardmix._kernels import kernel
+from rewardmix._core.jit import kernel
 
 
 @kernel

@@ -14,8 +14,10 @@ import time
 
 import numpy as np
 
-from rewardmix._check import Floats, Ints
-from rewardmix.algebra import dot, product
+from rewardmix._core.algebra import dot, product
+from rewardmix._core.checks import Floats, Ints
+from rewardmix._core.streams import Role, generator
+from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out, with_corners
 from rewardmix.planning.refinement import Sweep
@@ -23,8 +25,6 @@ from rewardmix.planning.rounding import rounding_bound
 from rewardmix.planning.sweeps import blocks, pass_bytes
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
-from rewardmix.streams import Role, generator
-from rewardmix.widths import width_of
 
 REACHABLE_CAP = 512
 """If no step has more reachable beliefs, all of them are used."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rewardmix._check import as_instance
+from rewardmix._core.checks import as_instance
+from rewardmix._core.limits import afford_planning
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.both import Both
 from rewardmix.planning.box import Box
@@ -13,7 +14,6 @@ from rewardmix.planning.refinement import Sweeper, refine, request
 from rewardmix.planning.result import Plan, Round
 from rewardmix.planning.sweeps import GridSweeper
 from rewardmix.planning.two import Segment
-from rewardmix.work import afford_planning
 
 
 def plan(
@@ -29,7 +29,7 @@ def plan(
     Args:
         model: what is known.
         gap: largest difference between the bounds; ``plan.info.converged`` says whether it was reached.
-        work_limit: simple steps (``rewardmix.work``) within which the best bracket is returned; the first sweep is
+        work_limit: simple steps (``_core.limits``) within which the best bracket is returned; the first sweep is
             always made. The same limit gives the same plan on every machine.
         time_limit: the same in seconds. What is returned then depends on the machine and on what else it is doing.
         on_update: called after every sweep with a ``Round``.

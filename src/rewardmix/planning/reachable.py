@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._check import Floats, Ints
-from rewardmix.algebra import product
+from rewardmix._core.algebra import product
+from rewardmix._core.checks import Floats, Ints
 from rewardmix.model import RewardMixingMDP, mixed, state_action
 
 DIGITS = 12

@@ -1,7 +1,7 @@
 """The loop around every sweep: refine until the gap is met, or a limit on the work or the memory is reached.
 
 The gap of a grid falls about as resolution^-2, so the resolution that is needed is predicted, not groped for. Work is
-counted in simple steps (``rewardmix.work``), from the sizes of a pass and before it begins: a pass that would go beyond
+counted in simple steps (``_core.limits``), from the sizes of a pass and before it begins: a pass that would go beyond
 the limit is not begun, so a limit on the work gives the same plan on every machine. A limit on the time cannot.
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from rewardmix._check import as_number, check_callback
+from rewardmix._core.checks import as_number, check_callback
+from rewardmix._core.limits import GIB, afford
+from rewardmix._core.portable import log
+from rewardmix._core.portable import power as power_of
 from rewardmix.planning.result import PlanInfo, Round
 from rewardmix.policy import Controller
-from rewardmix.portable import log
-from rewardmix.portable import power as power_of
-from rewardmix.work import GIB, afford
 
 SAFETY = 1.06
 """What the predicted resolution is multiplied by."""

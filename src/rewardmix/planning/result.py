@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from rewardmix._check import as_count, as_instance, as_number, refuse
+from rewardmix._core.checks import as_count, as_instance, as_number, refuse
 from rewardmix.evaluation import controller_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.alpha import AlphaVectors, alpha_vectors

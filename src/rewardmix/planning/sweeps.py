@@ -17,14 +17,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats, Ints
-from rewardmix.algebra import dot, product
+from rewardmix._core.algebra import dot, product
+from rewardmix._core.checks import Floats, Ints
+from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.refinement import Sweep
 from rewardmix.planning.rounding import rounding_bound
 from rewardmix.planning.tables import compact
 from rewardmix.planning.transitions import Expectation
-from rewardmix.widths import width_of
 
 BLOCK_BYTES = 1 << 22
 """Rows are handled in blocks of about this size, to stay in cache between the product and the backup."""

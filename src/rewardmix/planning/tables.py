@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rewardmix._check import Ints, shut
+from rewardmix._core.checks import Ints, shut
+from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller
-from rewardmix.widths import width_of
 
 
 def compact(actions: Sequence[Ints], successors: Sequence[Ints], first: Ints, model: RewardMixingMDP) -> Controller:

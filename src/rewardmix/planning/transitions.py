@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewardmix._check import Floats, Ints
-from rewardmix.algebra import product
+from rewardmix._core.algebra import product
+from rewardmix._core.checks import Floats, Ints
 from rewardmix.model import RewardMixingMDP
 
 SPARSE_BELOW = 0.1

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rewardmix._check import quoted, refuse
+from rewardmix._core.checks import quoted, refuse
 from rewardmix.model import RewardMixingMDP
 from rewardmix.problems.generated import random
 from rewardmix.problems.hard import hard

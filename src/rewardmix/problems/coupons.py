@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import as_count, as_number, as_seed, refuse
-from rewardmix.streams import Role, generator
+from rewardmix._core.checks import as_count, as_number, as_seed, refuse
+from rewardmix._core.streams import Role, generator
 
 if TYPE_CHECKING:
     from rewardmix.environments import HouseholdEnv

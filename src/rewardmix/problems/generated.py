@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, as_count, as_floats, as_number, as_seed, refuse
+from rewardmix._core.checks import Floats, as_count, as_floats, as_number, as_seed, refuse
+from rewardmix._core.limits import afford_model
+from rewardmix._core.streams import Role, generator
 from rewardmix.model import BINARY, RewardMixingMDP
-from rewardmix.streams import Role, generator
-from rewardmix.work import afford_model
 
 
 def random(

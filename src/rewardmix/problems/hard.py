@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from rewardmix._check import as_count, as_number, as_seed, refuse
+from rewardmix._core.checks import as_count, as_number, as_seed, refuse
+from rewardmix._core.limits import afford_model
+from rewardmix._core.streams import Role, generator
 from rewardmix.model import RewardMixingMDP
-from rewardmix.streams import Role, generator
-from rewardmix.work import afford_model
 
 
 def hard(actions: int = 3, accuracy: float = 0.04, seed: int = 0) -> RewardMixingMDP:

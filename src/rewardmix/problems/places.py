@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import as_count, as_floats, as_number
+from rewardmix._core.checks import as_count, as_floats, as_number
+from rewardmix._core.limits import afford_model
 from rewardmix.model import RewardMixingMDP
-from rewardmix.work import afford_model
 
 
 def grid(size: int = 3, horizon: int = 10, slip: float = 0.1) -> RewardMixingMDP:

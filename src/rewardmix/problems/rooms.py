@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewardmix._check import as_count, as_number, as_seed
+from rewardmix._core.checks import as_count, as_number, as_seed
+from rewardmix._core.limits import afford_model
+from rewardmix._core.streams import Role, generator
 from rewardmix.model import RewardMixingMDP
-from rewardmix.streams import Role, generator
-from rewardmix.work import afford_model
 
 EVEN = np.array([0.5, 0.5])
 

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
+from rewardmix._core.limits import afford
+from rewardmix._core.streams import Role, generator
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.certificate import groups_of_points
 from rewardmix.recovery.contexts import many
@@ -28,8 +30,6 @@ from rewardmix.recovery.patterns import Patterns, pair_patterns
 from rewardmix.recovery.rank_one import RankOne, rank_one
 from rewardmix.recovery.result import Question, Recovery
 from rewardmix.recovery.weights import closed_form, orientation
-from rewardmix.streams import Role, generator
-from rewardmix.work import afford
 
 SHORT, POLISHED = 300, 3
 """E-steps that every start gets, and how many of the starts that need more get them."""

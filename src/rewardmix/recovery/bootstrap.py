@@ -12,14 +12,14 @@ from typing import Protocol
 
 import numpy as np
 
-from rewardmix._check import Floats, as_count
+from rewardmix._core.checks import Floats, as_count
+from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery import likelihood
 from rewardmix.recovery.evidence import evidence_of
 from rewardmix.recovery.likelihood import Mixture, climb
 from rewardmix.recovery.result import Recovery, assembled
-from rewardmix.streams import Role, generator
 
 
 def bootstrap(

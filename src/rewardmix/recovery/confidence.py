@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import theory
-from rewardmix._check import Floats, as_instance, as_number, quoted, refuse
+from rewardmix._core.checks import Floats, as_instance, as_number, quoted, refuse
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.recovery.covariances import Radius, covariances, smoothed

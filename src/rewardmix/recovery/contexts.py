@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats, as_count, as_instance, as_number, as_seed, refuse
-from rewardmix.algebra import leading_eigenpairs, product, solve
+from rewardmix._core.algebra import leading_eigenpairs, product, solve
+from rewardmix._core.checks import Floats, as_count, as_instance, as_number, as_seed, refuse
+from rewardmix._core.portable import log
+from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.model import mixed
-from rewardmix.portable import log
 from rewardmix.recovery import likelihood, starts
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of
@@ -24,7 +25,6 @@ from rewardmix.recovery.finish import finished
 from rewardmix.recovery.likelihood import Fit, Mixture, climb
 from rewardmix.recovery.patterns import Patterns
 from rewardmix.recovery.result import Question, Recovery, Start
-from rewardmix.streams import Role, generator
 
 SPECTRAL_STARTS, RANDOM_STARTS = 3, 17
 """Starts that are climbed a little way."""

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
 from rewardmix.moments import Moments
 
 GROWTHS = 30

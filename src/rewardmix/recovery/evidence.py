@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats, as_instance, refuse
+from rewardmix._core.checks import Floats, as_instance, refuse
+from rewardmix._core.limits import afford_recovery
+from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.confidence import ConfidenceSet, confidence_set, hoeffding
 from rewardmix.recovery.covariances import Radius
 from rewardmix.recovery.patterns import Patterns, merged, patterns
-from rewardmix.streams import Role, generator
-from rewardmix.work import afford_recovery
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
 
 SLACK = 1e-9
 """A cycle shorter than minus this many units of log-magnitude is a contradiction; less is rounding."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
 from rewardmix.recovery import labels, likelihood
 from rewardmix.recovery.certificate import certify, coverage, sentence
 from rewardmix.recovery.evidence import Evidence

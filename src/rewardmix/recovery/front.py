@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import (
+from rewardmix._core.checks import (
     Floats,
     as_count,
     as_floats,

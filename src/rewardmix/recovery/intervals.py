@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
-from rewardmix.algebra import inverse_forms, product
+from rewardmix._core.algebra import inverse_forms, product
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
 from rewardmix.model import mixed
 from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
 from rewardmix.recovery.patterns import Patterns

@@ -12,7 +12,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
 from rewardmix.model import RewardMixingMDP, mixed
 
 MOST_TRIED = 6

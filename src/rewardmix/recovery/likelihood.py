@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
-from rewardmix.algebra import product, solve
-from rewardmix.portable import log, logs
+from rewardmix._core.algebra import product, solve
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
+from rewardmix._core.portable import log, logs
 from rewardmix.recovery.patterns import Patterns
 
 FLOOR = 1e-12

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix.portable import log, logs
+from rewardmix._core.checks import Floats
+from rewardmix._core.portable import log, logs
 from rewardmix.recovery import feasibility
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.feasibility import Cycle, Rows

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats, refuse
-from rewardmix.algebra import leading_eigenpairs
-from rewardmix.portable import exps
+from rewardmix._core.algebra import leading_eigenpairs
+from rewardmix._core.checks import Floats, refuse
+from rewardmix._core.portable import exps
 from rewardmix.recovery import starts
 from rewardmix.recovery.certificate import groups_of_points, parities
 from rewardmix.recovery.confidence import ConfidenceSet

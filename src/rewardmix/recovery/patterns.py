@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
+from rewardmix._core.widths import symbol_width
 from rewardmix.episodes import Episodes
-from rewardmix.widths import symbol_width
 
 LONGEST_SORTED = 128
 """Bags longer than this are not sorted (and so not merged): long episodes hardly ever repeat."""

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.signs import components, spectral_signs, two_sided
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
+from rewardmix._core.checks import Floats
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery.confidence import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence

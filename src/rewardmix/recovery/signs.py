@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
-from rewardmix.algebra import dot
+from rewardmix._core.algebra import dot
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
 
 CLIP = 4.0
 """z-scores beyond this say no more than this: one grossly wrong pair has the vote of one good pair."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
 from rewardmix.recovery.feasibility import Rows
 
 VIOLATION = 1e-7

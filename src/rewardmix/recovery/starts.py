@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import Floats
-from rewardmix.portable import exps
+from rewardmix._core.checks import Floats
+from rewardmix._core.portable import exps
 from rewardmix.recovery.likelihood import Mixture
 
 INWARD = 0.02

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import as_count, as_number, refuse
+from rewardmix._core.checks import as_count, as_number, refuse
+from rewardmix._core.streams import Role, seed_for
 from rewardmix.policy import Policy
 from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.paper import paper
 from rewardmix.recovery.result import Method, Question, Recovery, Start
-from rewardmix.streams import Role, seed_for
 
 
 def sweep(

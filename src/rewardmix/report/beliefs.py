@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix.algebra import product
+from rewardmix._core.algebra import product
+from rewardmix._core.checks import Floats
+from rewardmix._core.portable import exps, log, logs
 from rewardmix.model import RewardMixingMDP, state_action
 from rewardmix.planning import Plan
-from rewardmix.portable import exps, log, logs
 
 POINTS = 121
 """Beliefs along an axis."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rewardmix._check import InputError
+from rewardmix._core.checks import InputError
+from rewardmix._core.storage import replace
 from rewardmix.report.page import page
 from rewardmix.report.playable import as_json
-from rewardmix.stored import replace
 
 RESULT = "result.json"
 REPORT = "report.html"

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import as_instance, refuse
+from rewardmix._core.checks import as_instance, refuse
 from rewardmix._version import __version__
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy

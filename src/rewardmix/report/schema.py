@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rewardmix._check import quoted, refuse
+from rewardmix._core.checks import quoted, refuse
 
 Check = Callable[[str, Any], None]
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._check import Floats, refuse
+from rewardmix._core.checks import Floats, refuse
+from rewardmix._core.portable import logs
 from rewardmix._version import __version__
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
-from rewardmix.portable import logs
 from rewardmix.recovery.labels import alignment
 from rewardmix.report.beliefs import belief_view
 from rewardmix.report.coverage import pair_coverage

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
 
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 """log(2) in two parts; the first has so few digits that its products with whole exponents are exact."""

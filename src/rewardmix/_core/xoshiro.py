@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._kernels import kernel
+from rewardmix._core.jit import kernel
 
 UNIT = 1.0 / (1 << 53)
 """Distance between two neighbouring uniform draws."""

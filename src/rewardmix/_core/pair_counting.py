@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._kernels import kernel
+from rewardmix._core.jit import kernel
 
 KEY, SAMPLES, LIMIT, TABLE = 0, 1, 2, 3
 """Columns of a record; the outcome counts begin at TABLE."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewardmix._check import as_array, as_instance, at, first, outside, refuse, shut
+from rewardmix._core.checks import as_array, as_instance, at, first, outside, refuse, shut
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 
-from rewardmix._errors import refuse
+from rewardmix._core.errors import refuse
 
 GIB = 1 << 30
 

@@ -24,9 +24,9 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._check import InputError, quoted
+from rewardmix._core.checks import InputError, quoted
+from rewardmix._core.limits import afford
 from rewardmix._version import __version__
-from rewardmix.work import afford
 
 SCHEMA = 2
 """Raised by one whenever an older version could no longer read what is written, or would miss something in it.

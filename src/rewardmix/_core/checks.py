@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rewardmix._errors import InputError as InputError
-from rewardmix._errors import quoted as quoted
-from rewardmix._errors import refuse as refuse
-from rewardmix._errors import shown as shown
+from rewardmix._core.errors import InputError as InputError
+from rewardmix._core.errors import quoted as quoted
+from rewardmix._core.errors import refuse as refuse
+from rewardmix._core.errors import shown as shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]

@@ -1,4 +1,4 @@
-"""The growing table in which kernels count pairs; see ``_counting`` for its records."""
+"""The growing table in which kernels count pairs; see ``pair_counting`` for its records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix.work import afford
+from rewardmix._core.limits import afford
 
 Counts = NDArray[np.int64]
 
@@ -24,7 +24,7 @@ LINE = 8
 
 @dataclass
 class PairTable:
-    """The growing table in which kernels count pairs; see ``_counting`` for its records.
+    """The growing table in which kernels count pairs; see ``pair_counting`` for its records.
 
     Attributes:
         records: (capacity, at least 3 + Z*Z), capacity a power of two.
@@ -70,7 +70,7 @@ class PairTable:
 
     def make_room(self, needed: int) -> None:
         """Double the table until ``needed`` new records fit in."""
-        from rewardmix import _counting
+        from rewardmix._core import pair_counting
 
         if self.room < needed:
             size = 4 * (self.used + needed) * 8 * self.records.shape[1]
@@ -78,15 +78,15 @@ class PairTable:
         while self.room < needed:
             old = self.records
             self.records = _blank(2 * len(old), self.num_values)
-            _counting.rehash(old, *self.hashing, self.records)
+            pair_counting.rehash(old, *self.hashing, self.records)
 
     def add(self, keys: Counts, tables: Counts) -> None:
         """Add the outcome tables (P, Z, Z) of distinct keys (P,)."""
-        from rewardmix import _counting
+        from rewardmix._core import pair_counting
 
         self.make_room(keys.size)
         flat = np.ascontiguousarray(tables.reshape(keys.size, tables.shape[1] * tables.shape[2]))
-        self.used += int(_counting.add_tables(self.records, keys, flat, *self.hashing))
+        self.used += int(pair_counting.add_tables(self.records, keys, flat, *self.hashing))
 
     def sorted_tables(self) -> tuple[Counts, Counts]:
         """Keys (P,) in increasing order and outcome tables (P, Z, Z) of the pairs seen."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._check import Floats
-from rewardmix._kernels import kernel
+from rewardmix._core.checks import Floats
+from rewardmix._core.jit import kernel
 
 TILE, DEEP = 512, 16
 """Columns and rows of a right factor that are worked on at once: they stay in fast memory."""
