@@ -234,6 +234,16 @@ def throughput(found: dict[str, Any]) -> list[str]:
     return [grid(["states, actions, steps", *names], lines)]
 
 
+def switching(found: dict[str, Any]) -> list[str]:
+    """V_0 with few plans beside V_0 with a plan after every episode."""
+    lines = [
+        [sized(row["size"]), f"{row['episodes']:,}", short(row["literal"], 4), short(row["default"], 4),
+         f"{100 * row['loss']:.2f} %"]
+        for row in found["low_switching"]
+    ]  # fmt: skip
+    return [grid(["states, actions, steps", "episodes", "plan after every episode", "default", "larger by"], lines)]
+
+
 def to_the_end(found: dict[str, Any]) -> list[str]:
     """The paper's exploration until it stops."""
     lines = [
@@ -284,6 +294,7 @@ TABLES: dict[str, Callable[..., list[str]]] = {
     "logs.speed": logs,
     "planning.speed": planning,
     "exploration.speed": throughput,
+    "exploration.switching": switching,
     "exploration.to_the_end": to_the_end,
     "recovery.measured": recovery,
     **tables_scaling.TABLES,

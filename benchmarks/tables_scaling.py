@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.hardness import analysis as hardness
 from benchmarks.hardness import settings as hard
 from benchmarks.scaling import analysis as scaling
 from benchmarks.scaling import settings
+from rewardmix import theory
 
 Results = dict[str, Any]
 
@@ -144,6 +146,38 @@ def questions(results: Results, pairs: Results) -> list[str]:
     return [grid(["the question", *(SWEEPS[factor] for factor in factors)], lines), f"The smaller sizes are {sizes}."]
 
 
+def sharing(results: Results, pairs: Results, factor: str) -> list[float]:
+    """How many times as many episodes one pair an episode needs, in the same worlds, along a factor."""
+    alone = scaling.of(pairs["curves"], factor)
+    whole = scaling.of(results["curves"], factor, [curve["point"][factor] for curve in alone])
+    few, many = (scaling.needed(curves, worlds=len(alone[0]["gain"]), draws=2) for curves in (whole, alone))
+    return [more / less for more, less in zip(many.budgets, few.budgets, strict=True)]
+
+
+def stakes(results: Results, pairs: Results) -> list[str]:
+    """What lies behind the exponents: stakes, second order, one pair an episode, and the theorem's number."""
+    curves, point, first = results["curves"], settings.LEARNED, settings.BUDGETS[0]
+    base = scaling.needed(scaling.of(curves, "accuracy"), draws=2)
+    mean = dict(zip(base.values, base.budgets, strict=True))[point.accuracy]
+    bound = theory.upper_bound(*point, constant=1.0)
+    lines = [
+        ["episodes needed at the base, and by the theorem's formula with C = 1", f"{mean:,.0f} and {many(bound)}"],
+        [f"regret as a power of the error of rewards, from {settings.MANY} episodes on",
+         short(scaling.second_order(scaling.of(curves, "accuracy")[0]), 2)],
+    ]  # fmt: skip
+    for factor in ("actions", "horizon", "separation"):
+        name = f"{SIGNS[factor]} = {', '.join(bare(at) for at in scaling.gains(curves, factor))}"
+        gains = scaling.gains(curves, factor).values()
+        lines.append([f"gain of adapting at {name}", ", ".join(short(gain, 3) for gain in gains)])
+    early = [short(np.mean(curve["regret"][0]), 2) for curve in scaling.of(curves, "actions")]
+    lines.append([f"regret after {first} episodes at the same A", ", ".join(early)])
+    for factor in settings.PAIR_FACTORS:
+        name = f"{SIGNS[factor]} = {', '.join(bare(at) for at in settings.PAIR_FACTORS[factor])}"
+        ratios = ", ".join(f"{ratio:.1f}" for ratio in sharing(results, pairs, factor))
+        lines.append([f"times as many episodes with one pair of each, at {name}", ratios])
+    return [grid(["behind the exponents", ""], lines)]
+
+
 def points(results: Results, ideals: Results) -> list[str]:
     """The hard family: optimal runs, episodes for 90 %, and the constant."""
     found = sorted(hardness.points_of(results["rows"], ideals["rows"]), key=lambda row: (row.actions, -row.accuracy))
@@ -166,6 +200,9 @@ def growths(results: Results, ideals: Results) -> list[str]:
         lines.append(
             [f"{names[row.factor]} from {bare(first)} to {bare(last)}", within(row.found), 2, short(row.told, 2)]
         )
+    for fewer, more in pairwise(sorted(hard.IDEAL_ACTIONS)[-3:]):
+        told = hardness.told_slope(ideals["rows"], fewer, more)
+        lines.append([f"A from {fewer} to {more}", "", 2, short(told, 2)])
     return [grid(["factor", "measured", "theorem", "ideal test"], lines)]
 
 
@@ -240,6 +277,7 @@ TABLES: dict[str, Callable[..., list[str]]] = {
     "scaling.worlds": worlds,
     "scaling.needed": needed,
     "scaling.questions": questions,
+    "scaling.stakes": stakes,
     "hardness.points": points,
     "hardness.growths": growths,
     "coverage.radii": radii,
