@@ -48,8 +48,8 @@ from rewardmix._core.streams import Role
 from rewardmix._core.streams import stream as stream_of
 from rewardmix.exploration import paper as paper_levels
 from rewardmix.exploration import selected
-from rewardmix.exploration.compiled import world_of
-from rewardmix.exploration.kernels import halves
+from rewardmix.exploration.compiled_engine import world_of
+from rewardmix.exploration.exploration_kernels import halves
 from rewardmix.exploration.reference import Reference, augmented_rule
 from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.recovery import confidence_set, exact, normal, paper, spectral

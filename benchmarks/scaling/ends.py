@@ -14,7 +14,7 @@ from benchmarks.scaling.settings import Point
 from rewardmix import problems, theory
 from rewardmix.exploration import batched, explore, paper, selected
 from rewardmix.exploration import theory as explicit
-from rewardmix.exploration.confidence import Confidence, Size
+from rewardmix.exploration.bonuses import Confidence, Size
 from rewardmix.model import RewardMixingMDP
 
 SIZES = ("states", "actions", "horizon")

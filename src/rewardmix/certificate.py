@@ -18,8 +18,8 @@ from rewardmix._core.checks import Floats
 from rewardmix.bootstrap import BootstrapRegret
 from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
-from rewardmix.exploration.confidence import Confidence, Practical, Theory
-from rewardmix.exploration.coverage import Coverage
+from rewardmix.exploration.bonuses import Confidence, Practical, Theory
+from rewardmix.exploration.exploration_result import Coverage
 from rewardmix.facts import Fact, Premise, proved
 from rewardmix.planning import Plan
 from rewardmix.planning.rounding import rounding_bound

@@ -17,8 +17,8 @@ from rewardmix import environments
 from rewardmix._core.errors import InputError
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import Exploration, ExplorationError, explore, practical
-from rewardmix.exploration.confidence import Confidence
-from rewardmix.exploration.results import Update
+from rewardmix.exploration.bonuses import Confidence
+from rewardmix.exploration.exploration_result import Update
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.result import Round
 from rewardmix.recovery import Recovery, best

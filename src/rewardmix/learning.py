@@ -45,7 +45,7 @@ from rewardmix.certificate import Asked, Certificate, Found, Truth, certify
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value, interval
 from rewardmix.exploration import Exploration, batched, practical, selected
-from rewardmix.exploration.confidence import Confidence, as_confidence
+from rewardmix.exploration.bonuses import Confidence, as_confidence
 from rewardmix.gathering import COVERED, TRIED, Gathered, Gatherer, Stage, interrupted
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work

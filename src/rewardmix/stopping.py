@@ -13,7 +13,7 @@ from pathlib import Path
 from rewardmix import theory
 from rewardmix._core import storage
 from rewardmix._core.checks import quoted, refuse
-from rewardmix.exploration.confidence import Confidence, Paper, Theory
+from rewardmix.exploration.bonuses import Confidence, Paper, Theory
 
 FIRST_ROUND = 1000
 """Episodes of the first round, without a budget."""

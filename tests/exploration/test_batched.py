@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 from rewardmix import problems, theory
+from rewardmix._core.binomial import binomial, log_binomial, multinomial
 from rewardmix._core.checks import InputError
 from rewardmix._core.streams import Role
 from rewardmix._core.streams import stream as stream_of
 from rewardmix.exploration import all_pairs, batched, compiled, explore, paper, selected, uniformly
 from rewardmix.exploration.augmented import blank_plan, refresh
-from rewardmix.exploration.batched import BatchedEngine
-from rewardmix.exploration.compiled import CompiledEngine
-from rewardmix.exploration.large_draws import binomial, log_binomial, multinomial
+from rewardmix.exploration.batched_engine import BatchedEngine
+from rewardmix.exploration.compiled_engine import CompiledEngine
 
 
 @pytest.mark.parametrize(("n", "p"), [(7, 0.3), (40, 0.9), (100, 0.05), (100, 0.31), (5000, 0.5), (10**6, 1e-5)])

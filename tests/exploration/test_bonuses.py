@@ -10,7 +10,7 @@ import pytest
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import paper, practical, theory
 from rewardmix.exploration.augmented import blank_plan, refresh, start_value
-from rewardmix.exploration.confidence import Size
+from rewardmix.exploration.bonuses import Size
 from rewardmix.exploration.tally import Tally
 from rewardmix.moments import Moments
 

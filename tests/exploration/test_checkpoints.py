@@ -17,7 +17,7 @@ from rewardmix.environments import RewardMixingEnv
 from rewardmix.exploration import all_pairs, batched, compiled, explore, paper, practical, selected
 from rewardmix.exploration import checkpoints as module
 from rewardmix.exploration import compiled as engine_function
-from rewardmix.exploration.compiled import CompiledEngine
+from rewardmix.exploration.compiled_engine import CompiledEngine
 from rewardmix.moments import Moments
 
 MODEL = problems.make("random", states=4, actions=2, horizon=5, seed=8)

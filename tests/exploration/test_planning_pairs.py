@@ -8,9 +8,9 @@ import pytest
 from rewardmix import problems
 from rewardmix.exploration import Practical, all_pairs, explore, paper, practical, selected, theory
 from rewardmix.exploration.augmented import blank_plan, refresh, saturation, touch_up
-from rewardmix.exploration.compiled import CompiledEngine
-from rewardmix.exploration.confidence import Size
-from rewardmix.exploration.kernels import OWN, SHARED
+from rewardmix.exploration.bonuses import Size
+from rewardmix.exploration.compiled_engine import CompiledEngine
+from rewardmix.exploration.exploration_kernels import OWN, SHARED
 
 SIZE = Size(4, 2, 5, 4, 0.05, 100)
 

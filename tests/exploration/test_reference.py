@@ -11,7 +11,7 @@ from rewardmix import problems
 from rewardmix._core.streams import Role
 from rewardmix._core.streams import stream as stream_of
 from rewardmix.exploration import Practical, all_pairs, explore, paper, practical, selected, theory
-from rewardmix.exploration.confidence import Size
+from rewardmix.exploration.bonuses import Size
 from rewardmix.exploration.reference import Reference, augmented_rule
 
 pytestmark = pytest.mark.machines

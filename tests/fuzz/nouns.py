@@ -25,7 +25,7 @@ from scipy.sparse import csc_array, csr_array
 from fuzz.files import ODD, play_by_hand, use_noun, world
 from rewardmix import Episodes, explore, plan, simulate, uniform
 from rewardmix.exploration.checkpoints import Saved
-from rewardmix.exploration.results import Exploration
+from rewardmix.exploration.exploration_result import Exploration
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round

@@ -13,7 +13,7 @@ from rewardmix.certificate import Asked, Found, Truth, bracket_premises, certify
 from rewardmix.evaluation import interval
 from rewardmix.exploration import explore, practical, theory
 from rewardmix.exploration import paper as paper_setting
-from rewardmix.exploration.confidence import Theory
+from rewardmix.exploration.bonuses import Theory
 from rewardmix.facts import KINDS, SENTENCES, Fact, Premise, proved
 from rewardmix.planning import plan
 from rewardmix.recovery import best, hoeffding, normal, paper, recover

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from rewardmix._core.checks import as_count, as_indices, refuse
 from rewardmix._core.streams import Role, seed_for
-from rewardmix.environments.rendering import as_picture
-from rewardmix.environments.single import RENDER_MODES
+from rewardmix.environments.single import RENDER_MODES, as_picture
 from rewardmix.model import RewardMixingMDP, state_action
 
 

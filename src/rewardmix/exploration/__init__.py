@@ -1,12 +1,10 @@
 """Pure exploration of pairs of state-actions: Algorithm 2 of the paper, from line by line to trillions of episodes."""
 
-from rewardmix.exploration.augmented import optimistic
-from rewardmix.exploration.baselines import first_order, uniformly
-from rewardmix.exploration.confidence import Confidence, Practical, paper, practical, theory
-from rewardmix.exploration.counting import all_pairs, selected
-from rewardmix.exploration.coverage import Coverage, coverage
-from rewardmix.exploration.loop import batched, compiled, explore
-from rewardmix.exploration.results import Exploration, ExplorationError, Info, Update
+from rewardmix.exploration.algorithm2 import batched, compiled, explore
+from rewardmix.exploration.bonuses import Confidence, Practical, paper, practical, theory
+from rewardmix.exploration.exploration_result import Coverage, Exploration, ExplorationError, Info, Update, coverage
+from rewardmix.exploration.strategies import first_order, optimistic, uniformly
+from rewardmix.exploration.tally import all_pairs, selected
 
 __all__ = [
     "Confidence",

@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
 from rewardmix._core.widths import choice_width
-from rewardmix.exploration import kernels
-from rewardmix.exploration.confidence import Confidence, Size
-from rewardmix.exploration.kernels import Choices, Hat
+from rewardmix.exploration import exploration_kernels as kernels
+from rewardmix.exploration.bonuses import Confidence, Size
+from rewardmix.exploration.exploration_kernels import Choices, Hat
 from rewardmix.exploration.tally import Tally
 
 BLOCK = 64
@@ -83,15 +83,6 @@ class Plan:
     cost: int = 0
     refreshes: int = 0
     rows_planned: int = 0
-
-
-Strategy = Callable[[Plan], Choices]
-"""What to play, given the plan. ``optimistic`` plays the plan; baselines do something else."""
-
-
-def optimistic(plan: Plan) -> Choices:
-    """Play what the plan says: Algorithm 2."""
-    return plan.choices
 
 
 def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:

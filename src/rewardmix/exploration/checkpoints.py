@@ -23,7 +23,7 @@ from rewardmix._core import storage
 from rewardmix._core.checks import InputError, as_count, as_floats, as_instance, refuse, shown
 from rewardmix._core.widths import length_width
 from rewardmix.episodes import PARTS, Episodes, room_for
-from rewardmix.exploration.results import check_gathered, check_stream
+from rewardmix.exploration.exploration_result import check_gathered, check_stream
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 

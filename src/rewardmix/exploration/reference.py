@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix.exploration.compiled import world_of
-from rewardmix.exploration.confidence import Confidence, Size
-from rewardmix.exploration.counting import Counting
-from rewardmix.exploration.kernels import halves, successor
+from rewardmix.exploration.bonuses import Confidence, Size
+from rewardmix.exploration.compiled_engine import world_of
+from rewardmix.exploration.exploration_kernels import halves, successor
+from rewardmix.exploration.tally import Counting
 from rewardmix.model import RewardMixingMDP
 
 Picks = tuple[int | None, int | None]

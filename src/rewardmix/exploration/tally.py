@@ -1,4 +1,4 @@
-"""The running counts of an exploration: arrays that engines add to in place, and that become Moments."""
+"""Which pairs of steps are counted, and the running counts: arrays that engines add to in place, to become Moments."""
 
 from __future__ import annotations
 
@@ -13,6 +13,24 @@ from rewardmix._core.checks import Floats, refuse
 from rewardmix._core.pair_table import Counts, PairTable, unordered
 from rewardmix._core.widths import state_width
 from rewardmix.moments import Moments
+
+
+@dataclass(frozen=True)
+class Counting:
+    """``ordered``: one picked pair of steps an episode, in its order. Otherwise all unordered pairs of first visits."""
+
+    name: str
+    ordered: bool
+
+
+all_pairs = Counting("all pairs", ordered=False)
+"""Every pair of first visits of an episode: its path does not depend on its rewards, so each is an unbiased sample.
+
+Departure 8 of docs/paper.md.
+"""
+
+selected = Counting("selected", ordered=True)
+"""The paper's counts: the two steps that the plan picked."""
 
 
 @dataclass

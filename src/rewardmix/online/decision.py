@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike
 
 from rewardmix._core.checks import Floats
 from rewardmix._core.widths import action_width, choice_width
-from rewardmix.exploration import kernels as augmented_kernels
+from rewardmix.exploration import exploration_kernels as augmented_kernels
 from rewardmix.exploration.augmented import estimate, start_value
-from rewardmix.exploration.confidence import Size
+from rewardmix.exploration.bonuses import Size
 from rewardmix.model import RewardMixingMDP
 from rewardmix.online import kernels, posterior
 from rewardmix.online.posterior import Chains, Evidence, Stream

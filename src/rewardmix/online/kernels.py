@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from rewardmix._core.binomial import binomial
 from rewardmix._core.jit import kernel
 from rewardmix._core.portable import exp, log
 from rewardmix._core.xoshiro import uniform
-from rewardmix.exploration.large_draws import binomial
 
 TINY, LOG_TINY = 1e-100, 230.25850929940458
 """A product below this is divided by it, and so much is taken off its logarithm."""

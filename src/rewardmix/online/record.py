@@ -19,8 +19,8 @@ from rewardmix._core.checks import Floats
 from rewardmix._core.pair_counting import FREE, KEY, LIMIT
 from rewardmix._core.widths import symbol_width
 from rewardmix.episodes import Episodes
-from rewardmix.exploration import kernels
-from rewardmix.exploration.compiled import counts_of
+from rewardmix.exploration import exploration_kernels as kernels
+from rewardmix.exploration.compiled_engine import counts_of
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import state_action
 from rewardmix.online.posterior import Evidence

@@ -20,8 +20,8 @@ from rewardmix._core.streams import Role, generator
 from rewardmix._core.widths import action_width, node_width
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import blank_plan, refresh
-from rewardmix.exploration.confidence import practical
-from rewardmix.exploration.kernels import FIRST, OWN, THIRD, Choices
+from rewardmix.exploration.bonuses import practical
+from rewardmix.exploration.exploration_kernels import FIRST, OWN, THIRD, Choices
 from rewardmix.model import BINARY
 from rewardmix.online.agent import Agent
 from rewardmix.online.decision import best_policy, move_counts, world_of

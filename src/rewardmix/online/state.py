@@ -13,7 +13,7 @@ import numpy as np
 from rewardmix._core import storage
 from rewardmix._core.checks import as_floats, as_indices, check_shape, refuse
 from rewardmix._core.storage import Arrays
-from rewardmix.exploration import kernels
+from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.moments import packed as packed_moments
 from rewardmix.moments import unpacked as unpacked_moments
 from rewardmix.online.agent import Agent, Visit

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from rewardmix.exploration.coverage import possible_pairs, second_steps
+from rewardmix.exploration.exploration_result import possible_pairs, second_steps
 from rewardmix.moments import Moments
 
 MOST_ROWS = 40

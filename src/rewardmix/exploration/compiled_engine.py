@@ -8,9 +8,9 @@ from rewardmix._core.streams import Role, stream
 from rewardmix._core.widths import length_width, place_width
 from rewardmix._core.xoshiro import cumulative
 from rewardmix.episodes import Episodes, room_for
-from rewardmix.exploration import kernels
+from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration.augmented import Plan
-from rewardmix.exploration.kernels import Choices, Counts, Kept, World
+from rewardmix.exploration.exploration_kernels import Choices, Counts, Kept, World
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import fill_aliases, successor_lists

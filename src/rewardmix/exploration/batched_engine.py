@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.binomial import multinomial
 from rewardmix._core.checks import refuse
 from rewardmix._core.jit import kernel
 from rewardmix._core.pair_counting import LIMIT, SAMPLES, TABLE, add_pair, slot_of
 from rewardmix._core.streams import Role, stream
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import Plan
-from rewardmix.exploration.compiled import counts_of
-from rewardmix.exploration.kernels import ANY, DIRTY, EPISODES, FIRST, NEWS, THIRD, USED, Choices, watch
-from rewardmix.exploration.large_draws import multinomial
+from rewardmix.exploration.compiled_engine import counts_of
+from rewardmix.exploration.exploration_kernels import ANY, DIRTY, EPISODES, FIRST, NEWS, THIRD, USED, Choices, watch
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import successor_lists

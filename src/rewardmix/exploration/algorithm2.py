@@ -28,16 +28,16 @@ from rewardmix._core.checks import as_count, as_instance, as_number, as_path, as
 from rewardmix._core.errors import InputError
 from rewardmix._core.limits import PLAYED_STEP, afford_exploration
 from rewardmix.episodes import Episodes
-from rewardmix.exploration import kernels
-from rewardmix.exploration.augmented import Plan, Strategy, blank_plan, optimistic, refresh, touch_up
-from rewardmix.exploration.batched import BatchedEngine
+from rewardmix.exploration import exploration_kernels as kernels
+from rewardmix.exploration.augmented import Plan, blank_plan, refresh, touch_up
+from rewardmix.exploration.batched_engine import BatchedEngine
+from rewardmix.exploration.bonuses import Confidence, as_confidence, practical
 from rewardmix.exploration.checkpoints import NUMBERS, Checkpoint, Saved, fingerprint, settings_of
-from rewardmix.exploration.compiled import CompiledEngine
-from rewardmix.exploration.confidence import Confidence, as_confidence, practical
-from rewardmix.exploration.counting import Counting, all_pairs
-from rewardmix.exploration.environment import EnvironmentEngine
-from rewardmix.exploration.results import Exploration, ExplorationError, Info, Update
-from rewardmix.exploration.tally import Tally
+from rewardmix.exploration.compiled_engine import CompiledEngine
+from rewardmix.exploration.environment_engine import EnvironmentEngine
+from rewardmix.exploration.exploration_result import Exploration, ExplorationError, Info, Update
+from rewardmix.exploration.strategies import Strategy, optimistic
+from rewardmix.exploration.tally import Counting, Tally, all_pairs
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 

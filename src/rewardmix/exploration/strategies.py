@@ -1,14 +1,27 @@
-"""Two other ways to explore, to compare with. V_0 and the counts mean the same for all of them."""
+"""What to play, given the plan: the plan itself (Algorithm 2), or one of two baselines to compare with.
+
+V_0 and the counts mean the same for all of them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import theory
-from rewardmix.exploration import kernels
+from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration.augmented import Plan
-from rewardmix.exploration.kernels import Choices
+from rewardmix.exploration.exploration_kernels import Choices
+
+Strategy = Callable[[Plan], Choices]
+"""What to play, given the plan. ``optimistic`` plays the plan; baselines do something else."""
+
+
+def optimistic(plan: Plan) -> Choices:
+    """Play what the plan says: Algorithm 2."""
+    return plan.choices
 
 
 def uniformly(plan: Plan) -> Choices:

@@ -18,10 +18,10 @@ from rewardmix._core.pair_table import PairTable
 from rewardmix._core.streams import Role, generator, seed_for
 from rewardmix._core.widths import length_width
 from rewardmix.episodes import ABSENT, PARTS, Episodes, room_for
-from rewardmix.exploration import kernels
+from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration.augmented import Plan
-from rewardmix.exploration.compiled import MEMORY, counts_of
-from rewardmix.exploration.kernels import ANY, FIRST, THIRD, Choices
+from rewardmix.exploration.compiled_engine import MEMORY, counts_of
+from rewardmix.exploration.exploration_kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
 
 Bools = NDArray[np.bool_]
