@@ -19,7 +19,7 @@ import numpy as np
 from rewardmix import RewardMixingMDP
 from rewardmix.interop import export_pomdpx
 from rewardmix.model import dense_transition
-from rewardmix.planning.grids import inverse_widths
+from rewardmix.planning.grid import inverse_widths
 
 
 class General:

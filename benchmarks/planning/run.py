@@ -21,8 +21,7 @@ from benchmarks.planning import settings as chosen
 from benchmarks.record import cpu_seconds, record
 from rewardmix import RewardMixingMDP, problems
 from rewardmix.planning import plan, plan_exact
-from rewardmix.planning.sweeps import GridSweeper
-from rewardmix.planning.two import Segment
+from rewardmix.planning.grid import GridSweeper, Segment
 
 Rows = list[dict[str, Any]]
 

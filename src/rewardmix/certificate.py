@@ -22,7 +22,7 @@ from rewardmix.exploration.bonuses import Confidence, Practical, Theory
 from rewardmix.exploration.exploration_result import Coverage
 from rewardmix.facts import Fact, Premise, proved
 from rewardmix.planning import Plan
-from rewardmix.planning.rounding import rounding_bound
+from rewardmix.planning.plans import rounding_bound
 from rewardmix.recovery import Recovery, hoeffding, paper
 from rewardmix.recovery.covariances import Radius
 from rewardmix.recovery.result import Method

@@ -20,7 +20,7 @@ from rewardmix.exploration import Exploration, ExplorationError, explore, practi
 from rewardmix.exploration.bonuses import Confidence
 from rewardmix.exploration.exploration_result import Update
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.result import Round
+from rewardmix.planning.plans import Round
 from rewardmix.recovery import Recovery, best
 from rewardmix.recovery.result import Method
 from rewardmix.refinement import refine, stored_batches

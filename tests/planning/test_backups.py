@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rewardmix.planning.grids import inverse_widths
-from rewardmix.planning.kernels import backup_two, may_be_best
-from rewardmix.planning.kernels_many import backup_many
+from rewardmix.planning.backups import backup_many, backup_two, may_be_best
+from rewardmix.planning.grid import inverse_widths
 
 SEEDS = range(12)
 
@@ -29,7 +28,7 @@ def best_rows(states, upper, earned, beliefs):
 
 
 def slow_two(laws, means, ahead, grid, next_grid):
-    """(upper (R, K), earned (R, K, 2), moves (R, K, Z)) by the formulas of ``planning.two``."""
+    """(upper (R, K), earned (R, K, 2), moves (R, K, Z)) by the formulas of ``planning.grid``."""
     upper, earned = np.zeros((5, grid.size)), np.zeros((5, grid.size, 2))
     moves = np.zeros((5, grid.size, 3), int)
     for r, k in np.ndindex(5, grid.size):
@@ -72,7 +71,7 @@ def test_two_contexts(seed, points):
 
 
 def slow_many(laws, means, ahead, points, next_points):
-    """The same for belief points, by the formulas of ``planning.many``."""
+    """The same for belief points, by the formulas of ``planning.points``."""
     size = len(points)
     upper, earned = np.zeros((5, size)), np.zeros((5, size, 3))
     moves = np.zeros((5, size, 3), int)

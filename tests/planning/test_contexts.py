@@ -11,10 +11,9 @@ from oracles import best_value, policy_value
 from planning.tiny_models import random_model
 from rewardmix.evaluation import evaluate
 from rewardmix.planning import Plan, plan
-from rewardmix.planning.box import Box
-from rewardmix.planning.many import PointSweeper
-from rewardmix.planning.refinement import refine, request
-from rewardmix.planning.sweeps import GridSweeper
+from rewardmix.planning.grid import Box, GridSweeper
+from rewardmix.planning.planner import refine, request
+from rewardmix.planning.points import PointSweeper
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)

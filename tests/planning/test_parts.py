@@ -11,12 +11,9 @@ from scipy.sparse import csr_array
 from planning.tiny_models import random_model
 from rewardmix import belief as bayes
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.box import Box, cells_of, rays_of
-from rewardmix.planning.grids import Reach, log_ratios
-from rewardmix.planning.reachable import distinct, reachable_beliefs, spread_out, with_corners
-from rewardmix.planning.tables import compact
-from rewardmix.planning.transitions import Expectation
-from rewardmix.planning.two import Segment
+from rewardmix.planning.backward_pass import Expectation, compact
+from rewardmix.planning.grid import Box, Reach, Segment, cells_of, log_ratios, rays_of
+from rewardmix.planning.points import distinct, reachable_beliefs, spread_out, with_corners
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 60), st.sampled_from([0.0, 0.4, 0.9]))

@@ -12,7 +12,7 @@ from planning.tiny_models import random_model
 from rewardmix._core.checks import InputError
 from rewardmix.evaluation import evaluate
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import plan, refinement
+from rewardmix.planning import plan, planner
 from rewardmix.simulation import simulate
 
 MODEL = random_model(np.random.default_rng(11), 6, 3, 8, corner=0.0)
@@ -61,7 +61,7 @@ def test_a_model_too_large_for_memory_gets_an_estimate(monkeypatch):
 
 
 def test_memory_that_is_too_small_for_a_finer_grid_ends_planning(monkeypatch):
-    monkeypatch.setattr(refinement, "MEMORY", 6e6)
+    monkeypatch.setattr(planner, "MEMORY", 6e6)
     found = plan(MODEL, gap=1e-10)
     assert not found.info.converged
     assert found.info.reason == "memory"

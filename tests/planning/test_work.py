@@ -12,9 +12,8 @@ import rewardmix
 from planning.tiny_models import random_model
 from rewardmix._core.checks import InputError
 from rewardmix.io import save
-from rewardmix.planning import plan, planner, refinement, usual_work
-from rewardmix.planning.planner import _sweeper
-from rewardmix.planning.refinement import Sweep, next_resolution, refine, request
+from rewardmix.planning import plan, planner, usual_work
+from rewardmix.planning.planner import Sweep, _sweeper, next_resolution, refine, request
 
 MODEL = random_model(np.random.default_rng(11), 6, 3, 8, corner=0.0)
 MANY = random_model(np.random.default_rng(3), 4, 2, 6, contexts=5, corner=0.0)
@@ -61,7 +60,7 @@ def test_without_a_limit_the_finest_grid_is_the_end():
 def test_memory_has_a_limit_that_is_no_matter_of_the_machine(monkeypatch):
     """The finest pass is the one that the constant allows, whatever the machine has."""
     monkeypatch.setattr(os, "sysconf", lambda name: pytest.fail(f"asked the machine for {name}"))
-    sweeper = Counted(room=refinement.MEMORY / 5000)
+    sweeper = Counted(room=planner.MEMORY / 5000)
     *_, info = refine(sweeper, request(1e-9, None, None, None))
     assert info.reason == "memory"
     assert 4000 < sweeper.made[-1] <= 5000
@@ -71,7 +70,7 @@ def test_memory_has_a_limit_that_is_no_matter_of_the_machine(monkeypatch):
 def test_the_same_limit_gives_the_same_file_however_slow_the_clock(model, limit, tmp_path, monkeypatch):
     save(tmp_path / "one", plan(model, gap=1e-9, work_limit=limit))
     ticks = iter(range(10**9))
-    monkeypatch.setattr(refinement.time, "perf_counter", lambda: 3600.0 * next(ticks))
+    monkeypatch.setattr(planner.time, "perf_counter", lambda: 3600.0 * next(ticks))
     found = plan(model, gap=1e-9, work_limit=limit)
     save(tmp_path / "two", found)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

@@ -1,11 +1,20 @@
 """Planning in a known model: the best policy that may use the whole history, with a certified gap."""
 
-from rewardmix.planning.alpha import AlphaVectors
-from rewardmix.planning.baselines import Baseline, plan_greedy, plan_markov, plan_qmdp, plan_told, plan_uniform
-from rewardmix.planning.comparison import Comparison, Standing, compare, compare_plan
+from rewardmix.planning.baselines import (
+    Baseline,
+    Comparison,
+    Standing,
+    compare,
+    compare_plan,
+    plan_greedy,
+    plan_markov,
+    plan_qmdp,
+    plan_told,
+    plan_uniform,
+)
 from rewardmix.planning.exact import ExactPlan, plan_exact
 from rewardmix.planning.planner import plan, usual_work
-from rewardmix.planning.result import Plan, PlanInfo, Round
+from rewardmix.planning.plans import AlphaVectors, Plan, PlanInfo, Round
 
 __all__ = [
     "AlphaVectors",

@@ -8,11 +8,12 @@
     plan_uniform   plays any action
 
 The belief policies are made into controllers with nodes at belief points (all reachable ones if they are few), so that
-their values are computed and not simulated.
+their values are computed and not simulated. ``compare`` sets a plan beside all of them: what adapting is worth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +26,11 @@ from rewardmix._core.portable import angles
 from rewardmix._core.streams import Role, generator
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.alpha import AlphaVectors
-from rewardmix.planning.grids import Reach, log_ratios
-from rewardmix.planning.reachable import reachable_beliefs, sampled_beliefs, spread_out
-from rewardmix.planning.tables import compact
-from rewardmix.planning.transitions import Expectation
+from rewardmix.planning.backward_pass import Expectation, compact
+from rewardmix.planning.grid import Reach, log_ratios
+from rewardmix.planning.planner import plan
+from rewardmix.planning.plans import AlphaVectors, Plan
+from rewardmix.planning.points import reachable_beliefs, sampled_beliefs, spread_out
 from rewardmix.policy import Controller, MarkovPolicy, certain, uniform
 
 NODES = 256
@@ -155,3 +156,73 @@ def _belief_baseline(name: str, vectors: Floats, model: RewardMixingMDP) -> Base
     decide = AlphaVectors(tuple(vectors), (labels,) * model.horizon)
     policy = as_controller(decide, model, belief_nodes(model))
     return Baseline(name, policy, controller_value(policy, model), decide)
+
+
+BASELINES: tuple[Callable[[RewardMixingMDP], Baseline], ...] = (
+    plan_uniform,
+    plan_markov,
+    plan_greedy,
+    plan_qmdp,
+    plan_told,
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One line of a comparison.
+
+    Attributes:
+        name: of the policy.
+        value: what it earns, or a bound.
+        share: of the gain of adapting, (value - Markov) / (best - Markov); NaN where adapting gains nothing.
+    """
+
+    name: str
+    value: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What adapting is worth in a model.
+
+    Attributes:
+        markov: value of the best Markov policy.
+        adaptive_lower: lower bound of the best history-dependent policy, earned by the plan.
+        adaptive_upper: upper bound of it.
+        told: value if the context were told at the start.
+        table: every policy, by value.
+    """
+
+    markov: float
+    adaptive_lower: float
+    adaptive_upper: float
+    told: float
+    table: tuple[Standing, ...]
+
+    @property
+    def gain(self) -> float:
+        """What adapting is known to add to the best Markov policy."""
+        return self.adaptive_lower - self.markov
+
+
+def compare(
+    model: RewardMixingMDP, *, gap: float = 1e-3, work_limit: float | None = None, time_limit: float | None = None
+) -> Comparison:
+    """Plan, and set the plan beside every baseline."""
+    return compare_plan(plan(model, gap=gap, work_limit=work_limit, time_limit=time_limit))
+
+
+def compare_plan(found: Plan) -> Comparison:
+    """Set a plan beside every baseline in its model."""
+    as_instance("found", found, Plan)
+    others = {baseline.name: baseline.value for baseline in (make(found.model) for make in BASELINES)}
+    markov, told = others["Markov"], others["told the context"]
+    gain = found.lower - markov
+    values = {**others, "adaptive, lower bound": found.lower, "adaptive, upper bound": found.upper}
+    worth = gain > 1e-9 * max(1.0, abs(markov))
+    table = [
+        Standing(name, value, (value - markov) / gain if worth else float("nan")) for name, value in values.items()
+    ]
+    table.sort(key=lambda standing: standing.value)
+    return Comparison(markov, found.lower, found.upper, told, tuple(table))

@@ -95,7 +95,7 @@ def minkowski(chains: list[Floats]) -> Floats:
 
 def outer(points: Floats, tolerance: float) -> Floats:
     """The upper right chain of a set of points."""
-    from rewardmix.planning.kernels_exact import outer_chain
+    from rewardmix.planning.backups import outer_chain
 
     ordered = points[np.lexsort((-points[:, 1], -points[:, 0]))]
     out = np.empty_like(ordered)

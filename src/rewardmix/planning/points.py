@@ -1,0 +1,277 @@
+"""Belief points, common to all states, for any number of contexts: which beliefs can be reached, and a pass over them.
+
+    points   the corners of the simplex, and beliefs that can be reached: all of them, or more in every sweep
+    upper    sawtooth: between the corners' mean and the points, the lowest of the pyramids is above a convex function
+    lower    the values that node k earns in each context; after an outcome the best next node, one for all next states
+
+With all reachable beliefs as points both bounds are exact. Otherwise the bracket shrinks as points are added where
+sampled paths of the hopeful policy lead, and the best one found is returned.
+
+Points lie where good play leads, so few of them earn much; but the sawtooth above them comes down slowly. The product
+grid has it the other way round. For four and more contexts each sweep runs both while the grid can be afforded, and
+takes the better of each bound.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from rewardmix import belief as bayes
+from rewardmix._core.algebra import dot, product
+from rewardmix._core.checks import Floats, Ints
+from rewardmix._core.streams import Role, generator
+from rewardmix._core.widths import width_of
+from rewardmix.model import RewardMixingMDP, mixed, state_action
+from rewardmix.planning.backward_pass import Expectation, Sweep, blocks, compact, pass_bytes
+from rewardmix.planning.grid import Box, GridSweeper
+from rewardmix.planning.plans import rounding_bound
+
+DIGITS = 12
+"""Beliefs that agree to so many decimals are one point."""
+CHUNK = 1 << 22
+"""Largest number of entries of transition rows that are unfolded at once."""
+
+
+def reachable_beliefs(model: RewardMixingMDP, cap: int) -> list[Floats] | None:
+    """H arrays (N_t, M) of all beliefs that can occur at each step, or None if a step has more than ``cap``."""
+    laws = np.moveaxis(model.laws, 0, -1).reshape(-1, model.num_contexts)
+    laws = laws[laws.sum(axis=1) > 0]
+    laws = distinct(laws / laws.sum(axis=1, keepdims=True))
+    sets = [model.weights[None] / model.weights.sum()]
+    for _ in range(1, model.horizon):
+        if sets[-1].shape[0] * laws.shape[0] > 64 * cap:
+            return None
+        joint = (sets[-1][:, None] * laws).reshape(-1, model.num_contexts)
+        total = joint.sum(axis=1)
+        sets.append(distinct(joint[total > 0] / total[total > 0, None]))
+        if sets[-1].shape[0] > cap:
+            return None
+    return sets
+
+
+def distinct(beliefs: Floats) -> Floats:
+    """One of each group of beliefs that agree to ``DIGITS`` decimals."""
+    _, kept = np.unique(np.round(beliefs, DIGITS), axis=0, return_index=True)
+    return beliefs[np.sort(kept)]
+
+
+def with_corners(points: Floats) -> Floats:
+    """The corners of the simplex first, then the points that are not corners."""
+    inside = points[points.max(axis=1) < 1.0]
+    return np.concatenate([np.eye(points.shape[1]), inside])
+
+
+def sampled_beliefs(
+    model: RewardMixingMDP, points: Sequence[Floats], hope: Sequence[Ints] | None, count: int, rng: np.random.Generator
+) -> list[Floats]:
+    """H arrays (count, M): beliefs on sampled paths that play ``hope`` of the nearest point, or anything."""
+    states: Ints = rng.choice(model.num_states, size=count, p=model.initial / model.initial.sum())
+    beliefs = np.tile(model.weights / model.weights.sum(), (count, 1))
+    found = []
+    for t in range(model.horizon):
+        found.append(beliefs)
+        actions = rng.integers(model.num_actions, size=count)
+        if hope is not None:
+            greedy = rng.random(count) < 0.7
+            nearest = np.argmax(product(np.sqrt(beliefs[greedy]), np.sqrt(points[t]).T), axis=1)
+            actions[greedy] = hope[t][states[greedy], nearest]
+        laws = model.laws[:, states, actions].transpose(1, 2, 0)  # (count, Z, M)
+        outcomes = _draw(mixed(beliefs.T[:, :, None], np.moveaxis(laws, -1, 0)), rng)
+        beliefs = bayes.update(beliefs, laws[np.arange(count), outcomes])
+        states = _next_states(model, state_action(states, actions, model.num_actions), rng)
+    return found
+
+
+def spread_out(points: Floats, candidates: Floats, count: int) -> Floats:
+    """``points`` and up to ``count`` candidates, each the farthest (Hellinger) from all before it."""
+    roots, chosen = np.sqrt(candidates), []
+    affinity = np.max(product(roots, np.sqrt(points).T), axis=1)
+    for _ in range(count):
+        farthest = int(np.argmin(affinity))
+        if affinity[farthest] > 1.0 - 1e-13:
+            break
+        chosen.append(farthest)
+        affinity = np.maximum(affinity, product(roots, roots[farthest]))
+    return np.concatenate([points, candidates[chosen]])
+
+
+def _next_states(model: RewardMixingMDP, rows: Ints, rng: np.random.Generator) -> Ints:
+    step = max(1, CHUNK // model.num_states)
+    parts = []
+    for low in range(0, rows.size, step):
+        laws = model.transition_rows[rows[low : low + step]]
+        parts.append(_draw(laws.toarray() if model.is_sparse else laws, rng))
+    return np.concatenate(parts)
+
+
+def _draw(laws: Floats, rng: np.random.Generator) -> Ints:
+    """One index from each row."""
+    levels = np.cumsum(laws, axis=1)
+    drawn = (levels < rng.random((laws.shape[0], 1)) * levels[:, -1:]).sum(axis=1)
+    return np.asarray(np.minimum(drawn, laws.shape[1] - 1))
+
+
+REACHABLE_CAP = 512
+"""If no step has more reachable beliefs, all of them are used."""
+CANDIDATES = 4
+"""Beliefs that are sampled for each point that a step may have."""
+
+
+class PointSweeper:
+    """Sweeps on point sets that grow."""
+
+    first = 32
+    largest = 4096
+    growth = 2
+
+    def __init__(self, model: RewardMixingMDP, reachable: list[Floats] | None) -> None:
+        self.model = model
+        self.expect = Expectation(model)
+        num_contexts = model.num_contexts
+        self.laws = np.ascontiguousarray(np.moveaxis(model.laws, 0, -1)).reshape(-1, model.num_values, num_contexts)
+        self.means = np.ascontiguousarray(np.moveaxis(model.means, 0, -1)).reshape(-1, num_contexts)
+        self.margin = rounding_bound(model, self.expect.width)
+        self.rows = np.arange(self.means.shape[0])
+        self.starts = np.arange(model.num_states + 1) * model.num_actions
+        self.complete = reachable is not None
+        start = model.weights[None] / model.weights.sum()
+        rest = reachable[1:] if reachable is not None else [start] * (model.horizon - 1)
+        self.points = [start, *(with_corners(points) for points in rest)]
+        self.hope: list[Ints] | None = None
+        if reachable is not None:
+            self.first = max(map(len, self.points))
+
+    def bytes(self, resolution: int) -> float:
+        """Memory of a pass."""
+        grown = resolution + self.model.num_contexts
+        hopes = 8.0 * self.model.num_states * self.model.horizon * grown  # what points are added by, beside the tables
+        affinities = 0.0 if self.complete else 16.0 * CANDIDATES * resolution * grown
+        return pass_bytes(self.model, grown) + hopes + affinities
+
+    def work(self, resolution: int) -> float:
+        """Simple steps of a pass: every point with every next point, and before it the search for new points."""
+        model, grown = self.model, resolution + self.model.num_contexts
+        rows = float(model.num_states) * model.num_actions
+        pairs = model.num_values * 2 * model.num_contexts * float(grown) ** 2
+        ahead = self.expect.steps * (1 + model.num_contexts) * grown
+        search = 0.0 if self.complete else 2.0 * CANDIDATES * resolution * grown * model.num_contexts
+        return model.horizon * (rows * (pairs + ahead) + search)
+
+    def sweep(self, resolution: int, deadline: float) -> Sweep | None:
+        """Add points up to ``resolution`` a step, then one backward pass."""
+        model, num_states = self.model, self.model.num_states
+        points = self.points if self.complete else self._grown(resolution)
+        later, next_points = (
+            np.zeros((num_states, 1 + model.num_contexts, model.num_contexts)),
+            np.eye(model.num_contexts),
+        )
+        actions, hopes, successors = [], [], []
+        for t in reversed(range(model.horizon)):
+            if time.perf_counter() > deadline:
+                return None
+            best = np.zeros((num_states, points[t].shape[0]), dtype=width_of(model.num_actions, "int32"))
+            hope = np.zeros_like(best)
+            moves = np.zeros((*best.shape, model.num_values), dtype=width_of(next_points.shape[0], "int16"))
+            later = self._step(later, points[t], next_points, best, hope, moves)
+            next_points = points[t]
+            actions.append(best)
+            hopes.append(hope)
+            successors.append(moves)
+        self.points, self.hope = points, hopes[::-1]
+        lower = float(dot(model.initial, product(later[:, 1:, 0], model.weights)))
+        upper = max(float(dot(model.initial, later[:, 0, 0])) * float(model.weights.sum()), lower)
+        return Sweep(
+            lower - self.margin,
+            upper + self.margin,
+            max(map(len, points)),
+            self.complete,
+            2 * self.margin,
+            lambda: compact(actions[::-1], successors[::-1], np.zeros(num_states, dtype=np.int64), model),
+        )
+
+    def _grown(self, resolution: int) -> list[Floats]:
+        """More points at each step, on paths of the hopeful policy of the last sweep."""
+        rng = generator(0, Role.PLANNED_BELIEFS, resolution)
+        sampled = sampled_beliefs(self.model, self.points, self.hope, CANDIDATES * resolution, rng)
+        more = zip(self.points[1:], sampled[1:], strict=True)
+        return [self.points[0], *(spread_out(old, new, resolution - old.shape[0]) for old, new in more)]
+
+    def _step(self, later: Floats, points: Floats, next_points: Floats, best: Ints, hope: Ints, moves: Ints) -> Floats:
+        """The values of one step; fills the tables."""
+        from rewardmix.planning.backups import backup_many
+
+        with np.errstate(divide="ignore"):
+            inverse = np.ascontiguousarray(1.0 / next_points.T)
+        value = np.empty((best.shape[0], later.shape[1], points.shape[0]))
+        flat = later.reshape(later.shape[0], -1)
+        for low, high in blocks(self.starts, 8 * flat.shape[1]):
+            part = slice(self.starts[low], self.starts[high])
+            ahead = self.expect(self.rows[part], flat).reshape(-1, *later.shape[1:])
+            backup_many(
+                self.laws[part],
+                self.means[part],
+                self.starts[low : high + 1] - self.starts[low],
+                self.rows[part] % self.model.num_actions,
+                ahead,
+                points,
+                next_points,
+                inverse,
+                value[low:high],
+                best[low:high],
+                hope[low:high],
+                moves[low:high],
+            )
+        return value
+
+
+def point_sweeper(model: RewardMixingMDP) -> PointSweeper:
+    """Sweeps on all reachable beliefs if they are few, otherwise on growing samples of them."""
+    return PointSweeper(model, reachable_beliefs(model, REACHABLE_CAP))
+
+
+GRID_SHARE = 4.0
+"""Time for the grid, in units of the time for the points."""
+PAIR_COST, POINT_COST, CORNER_COST = 5.5, 50.0, 0.7
+"""Nanoseconds, as measured: for a pair of points; for a grid point, and for each number at a corner of its cell."""
+COARSEST = 2
+"""A coarser grid says nothing that the corners do not."""
+
+
+class Both:
+    """Sweeps of points and of a grid, of comparable cost."""
+
+    first, largest, growth = PointSweeper.first, PointSweeper.largest, PointSweeper.growth
+
+    def __init__(self, model: RewardMixingMDP, points: PointSweeper) -> None:
+        self.points = points
+        self.grid = GridSweeper(model, Box(model))
+        self.num_contexts = model.num_contexts
+
+    def bytes(self, resolution: int) -> float:
+        """Memory of the larger pass."""
+        return max(self.points.bytes(resolution), self.grid.bytes(self.grid_resolution(resolution)))
+
+    def work(self, resolution: int) -> float:
+        """Simple steps of both passes."""
+        fine = self.grid_resolution(resolution)
+        return self.points.work(resolution) + (self.grid.work(fine) if fine >= COARSEST else 0.0)
+
+    def sweep(self, resolution: int, deadline: float) -> Sweep | None:
+        """A pass on ``resolution`` points, and before it one on the grid that it pays for."""
+        fine = self.grid_resolution(resolution)
+        on_grid = self.grid.sweep(fine, deadline) if fine >= COARSEST else None
+        on_points = self.points.sweep(resolution, deadline)
+        if on_grid is None or on_points is None:
+            return on_grid or on_points
+        best = max(on_points, on_grid, key=lambda found: found.lower)
+        upper = min(on_points.upper, on_grid.upper)
+        return Sweep(best.lower, upper, max(on_points.points, on_grid.points), False, best.floor, best.policy)
+
+    def grid_resolution(self, count: int) -> int:
+        """The grid whose pass costs ``GRID_SHARE`` times that of ``count`` points: their pairs against its corners."""
+        corners = (self.num_contexts + 1) * 2.0 ** (self.num_contexts - 1)
+        points = GRID_SHARE * PAIR_COST * count**2 / (POINT_COST + CORNER_COST * corners)
+        return min(int(points ** (1.0 / (self.num_contexts - 1))) - 1, self.grid.largest)
