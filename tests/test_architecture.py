@@ -38,6 +38,7 @@ DOORS = {
 """Foreign library -> the rooms or files that may import it."""
 
 LONG: dict[str, str] = {
+    "logs/checking.py": "the pass over the rows and the names of what it finds",
     "planning/backups.py": "every compiled backward step of planning, side by side",
     "planning/grid.py": "grids over beliefs and the pass over them: neither is read without the other",
 }

@@ -380,10 +380,10 @@ def try_one(number):
 
 def difference(log, expected):
     """The first thing in which a log differs from what the oracle found, or None."""
-    world, notes = log.world, log.notes
+    schema, notes = log.schema, log.notes
     for what, found, wanted in (
-        ("sizes", (world.num_states, world.num_actions, world.horizon), expected["sizes"]),
-        ("reward values", world.reward_values.tolist(), expected["values"]),
+        ("sizes", (schema.num_states, schema.num_actions, schema.horizon), expected["sizes"]),
+        ("reward values", schema.reward_values.tolist(), expected["values"]),
         ("rows and episodes", (notes.rows, notes.episodes), (expected["rows"], expected["seen"])),
         ("episodes", episodes_of(log.episodes()), expected["episodes"]),
         ("moments", moments_of(log.moments), oracles.moments_plainly(expected)),

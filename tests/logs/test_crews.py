@@ -82,7 +82,7 @@ def test_a_log_in_memory_moves_to_another_crew(alone):
 
 def test_no_scheduler_no_client():
     pytest.importorskip("distributed")
-    from rewardmix.logs.cluster import connected
+    from rewardmix.logs.workers import connected
 
     with pytest.raises(InputError, match="scheduler: found no answer from 'nonsense://'"):
         connected("nonsense://")

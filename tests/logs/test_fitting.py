@@ -9,10 +9,10 @@ from scipy.stats import binom
 from logs import oracles_logs as oracles
 from rewardmix import InputError, logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
-from rewardmix.logs import fitting, judging
+from rewardmix.logs import fitting, validation
 from rewardmix.logs.behaviour import followed, logging_test
-from rewardmix.logs.judging import logliks
 from rewardmix.logs.offpolicy import chances, off_policy
+from rewardmix.logs.validation import logliks
 from rewardmix.recovery import aligned, recover
 from rewardmix.recovery.likelihood import Mixture, statistics
 from rewardmix.recovery.patterns import patterns
@@ -148,7 +148,7 @@ def test_the_logging_test_seldom_alarms_on_logs_that_do_not_follow_rewards(polic
     values = []
     for k in range(runs):
         log = logs.read(episodes[k * size : (k + 1) * size])
-        values.append(logging_test(log.total(followed), log.world).p_value)
+        values.append(logging_test(log.total(followed), log.schema).p_value)
     assert sum(p < 0.05 for p in values) <= binom.isf(1e-6, runs, 0.05)
     assert max(values) > 0.3
 
@@ -156,7 +156,7 @@ def test_the_logging_test_seldom_alarms_on_logs_that_do_not_follow_rewards(polic
 def test_the_logging_test_is_silent_without_two_steps():
     model = oracles.world(horizon=1)
     log = logs.read(simulate(uniform(model), model, 50))
-    assert "cannot show" in logging_test(log.total(followed), log.world).sentence
+    assert "cannot show" in logging_test(log.total(followed), log.schema).sentence
 
 
 @pytest.mark.parametrize("follows", [False, True])
@@ -218,10 +218,10 @@ def test_resamples_and_held_out_fits_do_not_move_weights_that_were_assumed(monke
 
     def spied(episodes, model, *, weights, prior):
         asked.append(weights)
-        return judging.refitted_before(episodes, model, weights=weights, prior=prior)
+        return validation.refitted_before(episodes, model, weights=weights, prior=prior)
 
-    monkeypatch.setattr(judging, "refitted_before", judging.refitted, raising=False)
-    monkeypatch.setattr(judging, "refitted", spied)
+    monkeypatch.setattr(validation, "refitted_before", validation.refitted, raising=False)
+    monkeypatch.setattr(validation, "refitted", spied)
     model = oracles.world(states=3, actions=2, horizon=2, seed=4)
     logs.fit(simulate(uniform(model), model, 500), resamples=2)
     assert len(asked) == 3

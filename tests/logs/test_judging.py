@@ -7,7 +7,7 @@ from scipy import stats
 from logs import oracles_logs as oracles
 from rewardmix import logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
-from rewardmix.logs import judging
+from rewardmix.logs import validation
 from rewardmix.logs.behaviour import followed, logging_test
 from rewardmix.logs.offpolicy import chances, off_policy
 from rewardmix.recovery.bootstrap import refitted
@@ -21,7 +21,7 @@ def null():
     model = oracles.world(states=4, actions=2, horizon=4, seed=5)
     episodes = simulate(uniform(model), model, LOGS * SIZE, seed=1)
     log = [logs.read(episodes[k * SIZE : (k + 1) * SIZE]) for k in range(LOGS)]
-    return np.array([logging_test(one.total(followed), one.world).p_value for one in log])
+    return np.array([logging_test(one.total(followed), one.schema).p_value for one in log])
 
 
 def test_false_alarms_are_as_rare_as_the_p_value_says(null):
@@ -54,7 +54,7 @@ def test_each_p_value_is_uniform():
     for k in range(LOGS):
         log = logs.read(episodes[k * SIZE : (k + 1) * SIZE])
         counts = log.total(followed)
-        near = logging_test(Followed(counts.near, counts.near_counts, none, none), log.world).p_value
+        near = logging_test(Followed(counts.near, counts.near_counts, none, none), log.schema).p_value
         values.append(near / 2)
     below = np.asarray(values)[np.asarray(values) < 0.5]  # a p-value above one half is cut off at 1 by the correction
     assert abs(below.size - LOGS / 2) < stats.binom.isf(1e-6, LOGS, 0.5) - LOGS / 2
@@ -78,7 +78,7 @@ def test_a_log_is_said_to_follow_rewards_below_one_in_a_thousand():
     model = oracles.world(states=2, actions=2, horizon=4, seed=1)
     episodes = simulate(oracles.WinStay(2), model, 300, seed=5)
     found = [
-        logging_test(log.total(followed), log.world)
+        logging_test(log.total(followed), log.schema)
         for log in (logs.read(episodes[:size]) for size in range(10, 300, 10))
     ]
     assert [one.follows for one in found] == [one.p_value < 1e-3 for one in found]
@@ -141,7 +141,7 @@ def test_resamples_of_a_part_are_scaled_to_the_whole_log(monkeypatch):
     model = oracles.world(states=2, actions=2, horizon=6, seed=3)
     size, resamples = 4800, 40
     drawn = simulate(uniform(model), model, size * (resamples + 1), seed=8)
-    monkeypatch.setattr(judging, "MOST_RESAMPLED", size // 16)
+    monkeypatch.setattr(validation, "MOST_RESAMPLED", size // 16)
     fitted = logs.fit(drawn[:size], resamples=resamples, share_held_out=0.0)
     again = [
         controller_value(fitted.plan.policy, refitted(drawn[k * size : (k + 1) * size], fitted.model))

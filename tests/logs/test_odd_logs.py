@@ -90,7 +90,7 @@ def test_a_last_next_state_that_is_no_known_label_is_an_unknown_state(given):
     source = given(table(state=labels, next_state=["b", "c", "a", "a", "c", "?"]))
     with pytest.raises(InputError, match="unknown states: 1"):
         logs.read(source, state_names="abc")
-    assert logs.read(source).world.num_states == 4
+    assert logs.read(source).schema.num_states == 4
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan")])
@@ -122,7 +122,7 @@ def test_a_column_of_nulls_is_a_column_of_any_kind(tmp_path):
     two = as_file(tmp_path, table(**rows, next_state=pa.nulls(6)), "b.parquet")
     for files in ([one, two], [two, one]):
         log = logs.read(files)
-        assert log.world.state_names == ("a", "b", "c", "d")
+        assert log.schema.state_names == ("a", "b", "c", "d")
         assert sorted(log.episodes().states[:, 1].tolist()) == [-1] * 6 + [0, 0, 1, 2, 2, 3]
 
 
@@ -143,7 +143,7 @@ def test_whole_numbers_of_every_type(given, kind, role):
     column = pa.array(values).dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else typed(values, kind)
     log = logs.read(given(table(**{"next_state": NEXT, role: column})))
     assert log.episodes().states.tolist() == [[0, 1, 2, 0], [2, 0, 2, -1], [1, 1, -1, -1]]
-    assert (log.world.num_states, log.world.num_actions, log.world.reward_values.tolist()) == (3, 2, [0.0, 1.0])
+    assert (log.schema.num_states, log.schema.num_actions, log.schema.reward_values.tolist()) == (3, 2, [0.0, 1.0])
 
 
 @pytest.mark.parametrize("kind", WHOLE[:-2], ids=str)
@@ -159,7 +159,7 @@ def test_rewards_of_every_type(given, kind, missing):
     if missing:
         with pytest.raises(InputError, match="rewards that are NaN or missing: 1, first in episode 9"):
             logs.read(source)
-        assert logs.read(source, skip_bad=True).world.reward_values.tolist() == [0.0, 1.0]
+        assert logs.read(source, skip_bad=True).schema.reward_values.tolist() == [0.0, 1.0]
     else:
         assert logs.read(source).episodes().outcomes.tolist() == [[0, 1, 1], [0, 0, -1], [1, -1, -1]]
 
@@ -173,7 +173,7 @@ def test_unsigned_states_beyond_the_signed_ones_are_unknown(given):
         with pytest.raises(InputError, match=rf"unknown states: {1 + len(nulls)}, first in episode 8.*state 1844"):
             logs.read(source, **DECLARED)
         log = logs.read(source, skip_bad=True)
-        assert (len(log), log.world.num_states) == (2, 3)
+        assert (len(log), log.schema.num_states) == (2, 3)
 
 
 def test_unsigned_episodes_of_all_64_bits(given):
@@ -186,7 +186,7 @@ def test_numbers_in_nested_columns_of_the_same_name_are_not_the_states(tmp_path)
     extra = pa.array([{"state": 86, "step": 5, "action": 40, "reward": 1}] * 6)
     source = pa.table({"about": extra, **{name: table()[name] for name in ROWS}})
     log = logs.read(as_file(tmp_path, source))
-    assert (log.world.num_states, log.world.num_actions) == (3, 2)
+    assert (log.schema.num_states, log.schema.num_actions) == (3, 2)
     assert log.episodes().states.tolist() == STATES
 
 
@@ -212,7 +212,7 @@ def test_numbers_in_nested_columns_of_the_same_name_are_not_the_states(tmp_path)
 def test_columns_that_cannot_play_their_role_are_refused_by_type(given, column, role):
     source = given(table(**{role: column}))
     if role == "reward" and pa.types.is_decimal(column.type):
-        assert logs.read(source).world.reward_values.tolist() == [0.0, 0.5]
+        assert logs.read(source).schema.reward_values.tolist() == [0.0, 0.5]
         return
     with pytest.raises(InputError, match=rf"column '{role}': found type .* expected (whole )?numbers"):
         logs.read(source)
@@ -230,7 +230,7 @@ LABELS = [pa.array(list("abccab"), kind) for kind in oracles.TEXTS] + [pa.array(
 @pytest.mark.parametrize("column", LABELS, ids=lambda column: str(column.type)[:20])
 def test_labels_of_every_type(given, column):
     log = logs.read(given(table(state=column, episode=pa.array(list("xxxyyz"), pa.large_string()))))
-    assert log.world.state_names == ("a", "b", "c")
+    assert log.schema.state_names == ("a", "b", "c")
     assert log.episodes().states.tolist() == STATES
 
 
@@ -261,7 +261,7 @@ def test_a_column_of_labels_without_a_label_is_refused(given):
 def test_rewards_so_large_that_rounding_would_move_them(given):
     for rewards in ([0.0, 1e300, 1e300, 0.0, 0.0, 1e300], [0.1, 1e8 + 0.1, 1e8 + 0.1, 0.1, 0.1, 1e8 + 0.1]):
         log = logs.read(given(table(reward=rewards)))
-        assert log.world.reward_values.tolist() == sorted(set(rewards))
+        assert log.schema.reward_values.tolist() == sorted(set(rewards))
         assert log.episodes().outcomes.tolist() == [[0, 1, 1], [0, 0, -1], [1, -1, -1]]
 
 
@@ -275,7 +275,7 @@ def test_reward_values_that_cannot_be_told_apart_are_refused(given):
 def test_negative_zeros_are_zeros(given):
     log = logs.read(given(table(reward=[-0.0, 1.0, 1.0, 0.0, -0.0, 1.0], state=[-0.0, 1.0, 2.0, 2.0, 0.0, 1.0])))
     assert log.episodes().states.tolist() == STATES
-    assert [str(value) for value in log.world.reward_values] == ["0.0", "1.0"]
+    assert [str(value) for value in log.schema.reward_values] == ["0.0", "1.0"]
 
 
 def test_episode_numbers_that_wrap_around_and_come_again_are_noticed(given):
@@ -384,7 +384,7 @@ HEADER = "episode,step,state,action,reward,next_state\n"
 def test_empty_cells_of_labels_in_csv_are_missing_and_no_label(tmp_path):
     path = csv(tmp_path, HEADER + 'u,0,b,x,0,a\nu,1,a,x,1,\nv,0,b,y,1,""\n')
     log = logs.read(path)
-    assert log.world.state_names == ("a", "b")
+    assert log.schema.state_names == ("a", "b")
     assert log.episodes().states.tolist() == [[1, 0, -1], [1, -1, -1]]
 
 
@@ -457,7 +457,7 @@ def test_arguments_of_read_are_refused_by_name(options, message):
 
 def test_sizes_without_a_limit_are_taken():
     assert states_of(table(), rows_per_part=10**18) == STATES
-    assert logs.read(table(), horizon=2**31 - 1).world.horizon == 2**31 - 1
+    assert logs.read(table(), horizon=2**31 - 1).schema.horizon == 2**31 - 1
 
 
 def test_declared_numbers_of_labels_are_the_numbers_of_labels():
@@ -465,7 +465,7 @@ def test_declared_numbers_of_labels_are_the_numbers_of_labels():
     with pytest.raises(InputError, match="num_states: found 5, expected 3, the number of labels of states"):
         logs.read(labels, num_states=5)
     named = logs.read(table(), state_names=["home", "list", "item"])
-    assert named.world.state_names == ("home", "list", "item")
+    assert named.schema.state_names == ("home", "list", "item")
 
 
 def test_what_episodes_have_cannot_be_declared_otherwise():
@@ -485,7 +485,7 @@ def test_what_episodes_have_cannot_be_declared_otherwise():
 @pytest.mark.parametrize("role", ["state", "action"])
 def test_many_states_and_actions(given, role, count):
     log = logs.read(given(table(**{role: [0, 1, count - 1, 2, 0, 1]})))
-    assert (log.world.num_states, log.world.num_actions) == ((count, 2) if role == "state" else (3, count))
+    assert (log.schema.num_states, log.schema.num_actions) == ((count, 2) if role == "state" else (3, count))
     episodes = log.episodes()
     column = episodes.states if role == "state" else episodes.actions
     assert column[0, 2] == count - 1
@@ -672,7 +672,7 @@ def test_actions_that_never_occur_change_nothing_about_the_logging_test():
     rows = oracles.rows_of(oracles.simulate(oracles.WinStay(3), model, 300))
     few = logs.read(pa.table(rows), num_states=4, num_actions=3)
     many = logs.read(pa.table(rows), num_states=4, num_actions=40_000)
-    one, two = (logging_test(log.total(followed), log.world) for log in (few, many))
+    one, two = (logging_test(log.total(followed), log.schema) for log in (few, many))
     assert one.follows
     assert one == two
 

@@ -11,7 +11,7 @@ import pytest
 
 from logs import oracles_logs as oracles
 from rewardmix import InputError, logs
-from rewardmix.logs import counting
+from rewardmix.logs import log_moments
 from rewardmix.moments import Moments
 
 EPISODES = oracles.uniform_log(300)
@@ -28,7 +28,7 @@ def test_what_is_written_is_read(tmp_path, episodes, name, named):
     assert back.moments == Moments.of(episodes)
     assert back.notes.cut == 0
     if named and name == "a.parquet":  # the file keeps the order of the names
-        assert logs.read(tmp_path / name).world.state_names == ("d", "b", "c", "a")
+        assert logs.read(tmp_path / name).schema.state_names == ("d", "b", "c", "a")
 
 
 def test_row_groups_are_cut_between_episodes(tmp_path):
@@ -81,10 +81,10 @@ def test_labels_get_a_sorted_vocabulary_and_other_names_and_first_steps():
     }
     columns = {"episode": "who", "step": "when", "state": "page", "action": "button", "reward": "paid"}
     log = logs.read(pd.DataFrame(rows), columns=columns)
-    assert log.world.state_names == ("a", "b")
-    assert log.world.action_names == ("no", "yes")
+    assert log.schema.state_names == ("a", "b")
+    assert log.schema.action_names == ("no", "yes")
     assert log.episodes().states[:, :2].tolist() == [[1, 0], [1, -1]]
-    assert log.world.horizon == 2
+    assert log.schema.horizon == 2
 
 
 def test_several_files_and_a_pattern(tmp_path):
@@ -96,18 +96,18 @@ def test_several_files_and_a_pattern(tmp_path):
 
 def test_many_state_actions_go_through_the_hashed_table(monkeypatch):
     expected = Moments.of(EPISODES)
-    monkeypatch.setattr(counting, "DENSE_SYMBOLS", 1)
-    monkeypatch.setattr(counting, "DENSE_MOVES", 1)
+    monkeypatch.setattr(log_moments, "DENSE_SYMBOLS", 1)
+    monkeypatch.setattr(log_moments, "DENSE_MOVES", 1)
     assert logs.read(EPISODES).count() == expected
     early = oracles.shortened(EPISODES)
     assert logs.read(early).count() == Moments.of(early)
 
 
 def test_long_logs_wait_on_disk(monkeypatch):
-    from rewardmix.logs import crew
-    from rewardmix.logs.compact import Spilled
+    from rewardmix.logs import workers
+    from rewardmix.logs.log import Spilled
 
-    monkeypatch.setattr(crew, "IN_MEMORY", 500)
+    monkeypatch.setattr(workers, "IN_MEMORY", 500)
     log = logs.read(pa.table(oracles.rows_of(EPISODES)), rows_per_part=200, num_states=4, num_actions=3)
     assert isinstance(log.parts[-1], Spilled)
     assert np.array_equal(log.moments.pair_tables, Moments.of(EPISODES).pair_tables)

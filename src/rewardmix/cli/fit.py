@@ -77,7 +77,7 @@ def fit(
 
 def _crew(stack: ExitStack, scheduler: str | None, processes: int) -> Any:
     from rewardmix.logs import Cluster, Here, Processes
-    from rewardmix.logs.cluster import connected
+    from rewardmix.logs.workers import connected
 
     if scheduler is not None:
         return Cluster(stack.enter_context(connected(scheduler)))
@@ -184,8 +184,8 @@ def _record(fitted: Fitted) -> dict[str, Any]:
 
 
 def _sections(fitted: Fitted) -> list[dict[str, Any]]:
-    info, world = fitted.info, fitted.info.world
-    tried = [[world.state(s), world.action(a)] for s, a in info.coverage.never_tried[:50]]
+    info, schema = fitted.info, fitted.info.schema
+    tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
     criterion = [[str(m), f"{value:.1f}"] for m, value in sorted(info.criterion.items())]
     return [
         {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},

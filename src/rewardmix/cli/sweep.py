@@ -25,9 +25,9 @@ def sweep(
     """Run a study; one that was stopped goes on where it was."""
     from rewardmix._core.checks import as_count
     from rewardmix.logs import Cluster, Here, Processes
-    from rewardmix.logs.cluster import connected
     from rewardmix.logs.sweeping import METHODS
     from rewardmix.logs.sweeping import sweep as run
+    from rewardmix.logs.workers import connected
 
     as_count("--processes", processes)
     asked = _study(study)

@@ -1,14 +1,11 @@
 """Logs: episodes that already happened, from files and tables, on one machine or on a cluster."""
 
-from rewardmix.logs.checking import Problem
-from rewardmix.logs.cluster import Cluster
-from rewardmix.logs.crew import Crew, Here, Processes
-from rewardmix.logs.fitted import FitInfo, Fitted
-from rewardmix.logs.fitting import Progress, fit
-from rewardmix.logs.log import Log, Notes
+from rewardmix.logs.fitting import FitInfo, Fitted, Progress, fit
+from rewardmix.logs.log import Log, Notes, Problem
+from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.minari import read_minari, write_minari
 from rewardmix.logs.reading import read
-from rewardmix.logs.world import World
+from rewardmix.logs.workers import Cluster, Crew, Here, Processes
 from rewardmix.logs.writing import write
 
 __all__ = [
@@ -18,11 +15,11 @@ __all__ = [
     "Fitted",
     "Here",
     "Log",
+    "LogSchema",
     "Notes",
     "Problem",
     "Processes",
     "Progress",
-    "World",
     "fit",
     "read",
     "read_minari",

@@ -25,8 +25,8 @@ from rewardmix._core.algebra import eigenpairs, product
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
 from rewardmix._core.limits import afford
-from rewardmix.logs.compact import loaded
-from rewardmix.logs.world import World
+from rewardmix.logs.log import loaded
+from rewardmix.logs.log_schema import LogSchema
 
 SURE = 1e-3
 """Below this chance of a false alarm the log is said to follow rewards."""
@@ -70,20 +70,20 @@ class LoggingTest:
     sentence: str
 
 
-def followed(part: Any, world: World) -> Followed:
+def followed(part: Any, schema: LogSchema) -> Followed:
     """The counts of one part of a log."""
     compact = loaded(part)
     near, far = np.empty(len(compact), np.int64), np.empty(len(compact), np.int64)
     used = _pairs(
-        compact.symbols, compact.offsets, world.num_actions, world.num_values, world.num_state_actions, near, far
+        compact.symbols, compact.offsets, schema.num_actions, schema.num_values, schema.num_state_actions, near, far
     )
     return Followed(*_counted(near[:used]), *_counted(far[:used]))
 
 
-def logging_test(counts: Followed, world: World) -> LoggingTest:
+def logging_test(counts: Followed, schema: LogSchema) -> LoggingTest:
     """Test the counts of a whole log."""
-    near, near_sign = _statistic(counts.near, counts.near_counts, world)
-    far, far_sign = _statistic(counts.far, counts.far_counts, world)
+    near, near_sign = _statistic(counts.near, counts.near_counts, schema)
+    far, far_sign = _statistic(counts.far, counts.far_counts, schema)
     if np.isnan(near) and np.isnan(far):
         return LoggingTest(
             float("nan"),
@@ -100,8 +100,8 @@ def logging_test(counts: Followed, world: World) -> LoggingTest:
     state, action, before, earlier, high, low = near_sign if not near > far else far_sign
     text = (
         f"The log's actions followed rewards of the same episode (p = {p_value:.2g}). For example, after action "
-        f"{world.action(earlier)} in state {world.state(before)}, action {world.action(action)} was taken in state "
-        f"{world.state(state)} {100 * high:.0f} % of the time if the reward had been the highest and "
+        f"{schema.action(earlier)} in state {schema.state(before)}, action {schema.action(action)} was taken in state "
+        f"{schema.state(state)} {100 * high:.0f} % of the time if the reward had been the highest and "
         f"{100 * low:.0f} % if the lowest. Averages and pair moments are biased then, and so is what rests on them "
         "(the confidence set and its certificate); the likelihood is not, and the model is from the likelihood."
     )
@@ -112,41 +112,41 @@ Strongest = tuple[int, int, int, int, float, float]
 """(state now, action now, state then, action then, share after the highest reward, after the lowest)."""
 
 
-def _statistic(codes: Codes, counts: Codes, world: World) -> tuple[float, Strongest]:
+def _statistic(codes: Codes, counts: Codes, schema: LogSchema) -> tuple[float, Strongest]:
     """(p-value, where the association is strongest)."""
     from scipy.special import chdtrc
 
-    cells, played = np.divmod(codes, world.num_actions)
+    cells, played = np.divmod(codes, schema.num_actions)
     actions, action = np.unique(played, return_inverse=True)
-    strata, outcome = np.divmod(cells, world.num_values)
-    reward = world.reward_values[outcome]
+    strata, outcome = np.divmod(cells, schema.num_values)
+    reward = schema.reward_values[outcome]
     stratum, place = np.unique(strata, return_inverse=True)
     total = _sum(place, counts, stratum.size)
     mean = _sum(place, counts * reward, stratum.size) / np.maximum(total, 1)
     variance = _sum(place, counts * (reward - mean[place]) ** 2, stratum.size) / np.maximum(total, 1)
     scale = np.where((variance > 0) & (total > 1), variance / np.maximum(total - 1, 1), 0.0)
-    _afford_test(stratum, actions.size, world)
+    _afford_test(stratum, actions.size, schema)
     taken = np.zeros((stratum.size, actions.size))
     np.add.at(taken, (place, action), counts)
     paid = np.zeros_like(taken)
     np.add.at(paid, (place, action), counts * reward)
     off = np.where(scale[:, None] > 0, paid - taken * mean[:, None], 0.0)
     diagonal = (scale * total)[:, None] * taken
-    now, then = np.divmod(stratum, world.num_state_actions)
-    statistic, freedom = _quadratic(now * world.num_actions + then % world.num_actions, off, diagonal, scale, taken)
+    now, then = np.divmod(stratum, schema.num_state_actions)
+    statistic, freedom = _quadratic(now * schema.num_actions + then % schema.num_actions, off, diagonal, scale, taken)
     if not freedom:
         return float("nan"), (0, 0, 0, 0, 0.0, 0.0)
     variances = diagonal - scale[:, None] * taken**2
     size = np.abs(off) / np.sqrt(np.where(variances > 0, variances, np.inf))
     row, best = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
     shares = _shares(place == row, action == best, outcome, counts)
-    where = int(now[row]), int(actions[best]), *divmod(int(then[row]), world.num_actions)
+    where = int(now[row]), int(actions[best]), *divmod(int(then[row]), schema.num_actions)
     return float(f"{chdtrc(freedom, statistic):.12g}"), (*where, *shares)
 
 
-def _afford_test(stratum: Codes, actions: int, world: World) -> None:
+def _afford_test(stratum: Codes, actions: int, schema: LogSchema) -> None:
     """Refuse a test whose tables of actions do not fit."""
-    groups = min(stratum.size, world.num_state_actions)
+    groups = min(stratum.size, schema.num_state_actions)
     afford(
         "actions",
         memory=16 * groups * actions**2 + 64 * stratum.size * actions,

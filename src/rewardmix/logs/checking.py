@@ -9,47 +9,208 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
-from rewardmix.logs import checking_kernels as kinds
 from rewardmix.logs.columns import MISSING, NO_EPISODE, Coding, Columns, decoded
-from rewardmix.logs.compact import Compact, joined
+from rewardmix.logs.log import Compact, Problem, joined
+
+(
+    NO_EPISODE_ID,
+    NO_STEP,
+    MISSING_STEPS,
+    DUPLICATE_STEPS,
+    UNSORTED,
+    BAD_REWARD,
+    UNDECLARED_REWARD,
+    UNKNOWN_STATE,
+    UNKNOWN_ACTION,
+    BROKEN_PATH,
+    TOO_LONG,
+) = range(11)
+"""Kinds of problems: places in ``counts`` and ``firsts``."""
+
+KINDS = 11
+
+
+@kernel
+def outcome_of(reward: Any, values: Any) -> Any:
+    """The index of a reward among the values, which are further apart than 2e-9; -1 if it is none of them."""
+    for z in range(values.size):
+        if abs(values[z] - reward) <= 1e-9:
+            return z
+    return -1
+
+
+@kernel
+def note(kind: Any, row: Any, many: Any, counts: Any, firsts: Any) -> None:
+    """Count a problem, and remember the first row that had it."""
+    if firsts[kind] < 0:
+        firsts[kind] = row
+    counts[kind] += many
+
+
+@kernel
+def check_steps(step: Any, begin: Any, end: Any, missing: Any, counts: Any, firsts: Any) -> None:
+    """Name everything that keeps the steps of one episode from being 0, 1, 2, ..."""
+    gaps, gap_at, last = 0, -1, -1
+    unsorted = False
+    for i in range(begin, end):
+        now = step[i]
+        if now <= missing + 1:  # nothing, or no whole number
+            note(NO_STEP, i, 1, counts, firsts)
+            continue
+        if now == last + 1:
+            last = now
+        elif now == last:
+            note(DUPLICATE_STEPS, i, 1, counts, firsts)
+        elif now < last or now < 0:
+            note(UNSORTED, i, 1, counts, firsts)
+            unsorted = True
+        else:
+            gap_at = i if gap_at < 0 else gap_at
+            gaps += now - last - 1
+            last = now
+    if gaps and not unsorted:  # a row that comes too early leaves a gap behind, which is not missing
+        note(MISSING_STEPS, gap_at, gaps, counts, firsts)
+
+
+@kernel
+def check_rows(
+    state: Any,
+    action: Any,
+    reward: Any,
+    following: Any,
+    values: Any,
+    num_states: Any,
+    num_actions: Any,
+    begin: Any,
+    end: Any,
+    counts: Any,
+    firsts: Any,
+) -> None:
+    """Name everything about the rows of one episode that is outside the schema."""
+    for i in range(begin, end):
+        if state[i] < 0 or state[i] >= num_states:
+            note(UNKNOWN_STATE, i, 1, counts, firsts)
+        if action[i] < 0 or action[i] >= num_actions:
+            note(UNKNOWN_ACTION, i, 1, counts, firsts)
+        if outcome_of(reward[i], values) < 0:
+            note(UNDECLARED_REWARD if np.isfinite(reward[i]) else BAD_REWARD, i, 1, counts, firsts)
+        if following.size and i + 1 < end and following[i] != state[i + 1]:
+            note(BROKEN_PATH, i, 1, counts, firsts)
+
+
+@kernel
+def take_rows(
+    episode: Any,
+    step: Any,
+    state: Any,
+    action: Any,
+    reward: Any,
+    following: Any,
+    values: Any,
+    num_states: Any,
+    num_actions: Any,
+    begin: Any,
+    symbols: Any,
+    place: Any,
+) -> Any:
+    """Symbols of the episode that begins at row ``begin``: (row after it, whether all is well). The fast path."""
+    rows, this = episode.size, episode[begin]
+    numbered, follows = step.size > 0, following.size > 0
+    lowest, second = values[0], values[1]
+    good = True
+    i = begin
+    while i < rows and episode[i] == this:
+        s, a, r = state[i], action[i], reward[i]
+        z = 1 if r == second else 0
+        if r != lowest and r != second:
+            z = outcome_of(r, values)
+            good &= z >= 0
+        good &= (s >= 0) & (s < num_states) & (a >= 0) & (a < num_actions)
+        if numbered:
+            good &= step[i] == i - begin
+        if follows and i > begin:
+            good &= following[i - 1] == s
+        symbols[place + i - begin] = (s * num_actions + a) * values.size + z
+        i += 1
+    return i, good
+
+
+@kernel
+def check_episodes(
+    episode: Any,
+    step: Any,
+    state: Any,
+    action: Any,
+    reward: Any,
+    following: Any,
+    values: Any,
+    num_states: Any,
+    num_actions: Any,
+    horizon: Any,
+    missing: Any,
+    no_episode: Any,
+    counts: Any,
+    firsts: Any,
+    symbols: Any,
+    lengths: Any,
+    last: Any,
+    ids: Any,
+) -> Any:
+    """Fill the symbols, lengths and last states of the good episodes, and the id of every episode.
+
+    Returns (rows kept, episodes kept, episodes seen).
+    """
+    rows = episode.size
+    place, kept, seen = 0, 0, 0
+    begin = 0
+    while begin < rows:
+        end, good = take_rows(
+            episode, step, state, action, reward, following, values, num_states, num_actions, begin, symbols, place
+        )
+        where = following[end - 1] if following.size else missing
+        if not good:
+            if step.size:
+                check_steps(step, begin, end, missing, counts, firsts)
+            check_rows(state, action, reward, following, values, num_states, num_actions, begin, end, counts, firsts)
+        if episode[begin] == no_episode:
+            note(NO_EPISODE_ID, begin, end - begin, counts, firsts)
+            good = False
+        if end - begin > horizon:
+            note(TOO_LONG, begin, 1, counts, firsts)
+            good = False
+        if where >= num_states or (where < 0 and where != missing):
+            note(UNKNOWN_STATE, end - 1, 1, counts, firsts)
+            good = False
+        ids[seen] = episode[begin]
+        seen += 1
+        if good:
+            lengths[kept], last[kept] = end - begin, max(where, -1)
+            kept += 1
+            place += end - begin
+        begin = end
+    return place, kept, seen
+
 
 NO_LIMIT = 1 << 30
 """The horizon as long as nobody said one."""
 
 WORDS = {
-    kinds.NO_EPISODE_ID: "rows without an episode",
-    kinds.NO_STEP: "steps that are missing a number",
-    kinds.MISSING_STEPS: "missing steps",
-    kinds.DUPLICATE_STEPS: "duplicate steps",
-    kinds.UNSORTED: "unsorted rows",
-    kinds.BAD_REWARD: "rewards that are NaN or missing",
-    kinds.UNDECLARED_REWARD: "rewards outside the declared values",
-    kinds.UNKNOWN_STATE: "unknown states",
-    kinds.UNKNOWN_ACTION: "unknown actions",
-    kinds.BROKEN_PATH: "next states that are not the state of the next step",
-    kinds.TOO_LONG: "episodes longer than the horizon",
-    kinds.KINDS: "episodes in two places of a file",
+    NO_EPISODE_ID: "rows without an episode",
+    NO_STEP: "steps that are missing a number",
+    MISSING_STEPS: "missing steps",
+    DUPLICATE_STEPS: "duplicate steps",
+    UNSORTED: "unsorted rows",
+    BAD_REWARD: "rewards that are NaN or missing",
+    UNDECLARED_REWARD: "rewards outside the declared values",
+    UNKNOWN_STATE: "unknown states",
+    UNKNOWN_ACTION: "unknown actions",
+    BROKEN_PATH: "next states that are not the state of the next step",
+    TOO_LONG: "episodes longer than the horizon",
+    KINDS: "episodes in two places of a file",
 }
 """How each kind of problem is called."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One kind of problem.
-
-    Attributes:
-        kind: what is wrong, in the plural.
-        count: how often.
-        first: the first offender, in words.
-    """
-
-    kind: str
-    count: int
-    first: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.count}, first {self.first}"
 
 
 @dataclass(frozen=True)
@@ -92,12 +253,12 @@ class Checked:
 
 def check(piece: Any, coding: Coding, limits: Limits) -> Checked:
     """Read a piece, check every row, and keep the good episodes in compact form."""
-    counts, firsts = np.zeros(kinds.KINDS, np.int64), np.full(kinds.KINDS, -1, np.int64)
+    counts, firsts = np.zeros(KINDS, np.int64), np.full(KINDS, -1, np.int64)
     parts: list[Compact] = []
     ids: list[NDArray[np.int64]] = []
     rows = 0
     for columns in whole_episodes(piece, coding):
-        found, at = np.zeros(kinds.KINDS, np.int64), np.full(kinds.KINDS, -1, np.int64)
+        found, at = np.zeros(KINDS, np.int64), np.full(KINDS, -1, np.int64)
         part, seen = _check_columns(columns, limits, found, at)
         firsts = np.where((firsts < 0) & (at >= 0), at + rows, firsts)
         counts += found
@@ -181,7 +342,7 @@ def _check_columns(
     symbols, ids = np.empty(size, np.int32), np.empty(size, np.int64)
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
     fixed = columns.fixed()
-    rows, kept, seen = kinds.check_episodes(
+    rows, kept, seen = check_episodes(
         fixed.episode,
         fixed.step,
         fixed.state,
@@ -245,19 +406,19 @@ def _as_python(cell: Any) -> Any:
 
 
 _OFFENCES: dict[int, Callable[[dict[str, Any], Limits], str]] = {
-    kinds.UNKNOWN_STATE: lambda row, limits: (
+    UNKNOWN_STATE: lambda row, limits: (
         f"state {row['state']!r}"
         + (f" and next state {row['next_state']!r}" if "next_state" in row else "")
         + f", expected one of {limits.num_states} states"
     ),
-    kinds.UNKNOWN_ACTION: lambda row, limits: f"action {row['action']!r}, expected one of {limits.num_actions} actions",
-    kinds.BAD_REWARD: lambda row, limits: f"reward {row['reward']}",
-    kinds.UNDECLARED_REWARD: lambda row, limits: f"reward {row['reward']}, declared {list(limits.reward_values)}",
-    kinds.TOO_LONG: lambda row, limits: f"more than {limits.horizon} steps",
-    kinds.MISSING_STEPS: lambda row, limits: "the step before it is not there",
-    kinds.DUPLICATE_STEPS: lambda row, limits: "the same step again",
-    kinds.UNSORTED: lambda row, limits: "it comes after a later step",
-    kinds.BROKEN_PATH: lambda row, limits: f"next state {row['next_state']!r}",
+    UNKNOWN_ACTION: lambda row, limits: f"action {row['action']!r}, expected one of {limits.num_actions} actions",
+    BAD_REWARD: lambda row, limits: f"reward {row['reward']}",
+    UNDECLARED_REWARD: lambda row, limits: f"reward {row['reward']}, declared {list(limits.reward_values)}",
+    TOO_LONG: lambda row, limits: f"more than {limits.horizon} steps",
+    MISSING_STEPS: lambda row, limits: "the step before it is not there",
+    DUPLICATE_STEPS: lambda row, limits: "the same step again",
+    UNSORTED: lambda row, limits: "it comes after a later step",
+    BROKEN_PATH: lambda row, limits: f"next state {row['next_state']!r}",
 }
 
 
@@ -265,6 +426,6 @@ def _offender(kind: int, row: dict[str, Any], limits: Limits, name: str) -> str:
     """Where the first problem of a kind is, and what is there."""
     if not row:
         return f"at the end of {name}"
-    step = f", step {row['step']}" if "step" in row and kind != kinds.TOO_LONG else ""
+    step = f", step {row['step']}" if "step" in row and kind != TOO_LONG else ""
     what = _OFFENCES.get(kind)
     return f"in episode {row['episode']!r}{step} of {name}" + (f": {what(row, limits)}" if what else "")

@@ -24,19 +24,16 @@ from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_pla
 from rewardmix._core.portable import log
 from rewardmix.episodes import Episodes
 from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
-from rewardmix.logs.cluster import Cluster
-from rewardmix.logs.compact import Compact, loaded
-from rewardmix.logs.crew import Crew
-from rewardmix.logs.fitted import Bootstrap, FitInfo, Fitted, HeldOut, coverage
-from rewardmix.logs.judging import bootstrap, held_out
-from rewardmix.logs.log import Log
+from rewardmix.logs.log import Compact, Log, Notes, loaded
+from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.logs.reading import read
-from rewardmix.logs.world import World
+from rewardmix.logs.validation import Bootstrap, Coverage, HeldOut, bootstrap, coverage, held_out
+from rewardmix.logs.workers import Cluster, Crew
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
-from rewardmix.recovery import Recovery, best, confidence_set
+from rewardmix.recovery import Info, Recovery, best, confidence_set
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.contexts import ENOUGH, climb_many
 from rewardmix.recovery.evidence import Evidence
@@ -67,6 +64,57 @@ class Progress:
     stage: str
     done: int = 0
     total: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class FitInfo:
+    """How the fit came about and how far it can be trusted.
+
+    Attributes:
+        notes: what was met on reading.
+        schema: states, actions, horizon, reward values and names.
+        moments: the counts.
+        recovery: of the model: starts, certificate, standard errors, what is not identified.
+        criterion: {number of contexts: Bayesian information criterion}.
+        coverage: what the log holds.
+        logging: whether its actions followed rewards.
+        held_out: log-likelihood of episodes that were left out, if some were.
+        bootstrap: intervals by resampling, if asked for.
+        off_policy: value of the policy from the log itself, if episodes were left out.
+        passes: E-steps over the whole log.
+        sentences: everything that a reader should know, in words.
+    """
+
+    notes: Notes
+    schema: LogSchema
+    moments: Moments
+    recovery: Info
+    criterion: dict[int, float]
+    coverage: Coverage
+    logging: LoggingTest
+    held_out: HeldOut | None
+    bootstrap: Bootstrap | None
+    off_policy: OffPolicy | None
+    passes: int
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The model that was fitted, the policy to play in it, and what is known about both.
+
+    Attributes:
+        model: as fitted.
+        plan: the policy with its bracket in that model.
+        info: see there.
+    """
+
+    model: RewardMixingMDP
+    plan: Plan
+    info: FitInfo
+
+    def __repr__(self) -> str:
+        return f"Fitted({self.model!r}, value in it {self.plan.lower:.4f}, {self.info.moments.episodes} episodes)"
 
 
 def fit(
@@ -118,22 +166,22 @@ def fit(
     data = _log_of(log, client, reading)
     _afford_fit(data, most, resamples)
     moments = data.count(lambda done, total: tell(Progress("count", done, total)))
-    afford_recovery(data.world.num_state_actions, data.world.num_values, most, int(moments.pair_keys.size), 0)
+    afford_recovery(data.schema.num_state_actions, data.schema.num_values, most, int(moments.pair_keys.size), 0)
     tell(Progress("start"))
     sample = data.sample(SAMPLE, seed)
     confidence = confidence_set(moments, failure=failure, accuracy=accuracy)
-    bags = merged(sample.patterns(data.world))
+    bags = merged(sample.patterns(data.schema))
     evidence = Evidence(confidence, moments, bags, bags)
     contexts, criterion = _contexts(num_contexts, evidence, max_contexts, seed)
     question = Question(contexts, as_weights(weights, contexts), prior, int(seed))
     recovery, passes = _recovered(data, evidence, len(sample), question, tell)
-    recovery = replace(recovery, model=_named(recovery.model, data.world))
+    recovery = replace(recovery, model=_named(recovery.model, data.schema))
     tell(Progress("plan"))
     found = plan(recovery.model, gap=gap, work_limit=usual_work(recovery.model))
-    test = logging_test(data.total(followed), data.world)
-    criterion = criterion or _criterion(moments, sample, data.world, recovery, len(data))
+    test = logging_test(data.total(followed), data.schema)
+    criterion = criterion or _criterion(moments, sample, data.schema, recovery, len(data))
     judged = _judged(
-        sample.episodes(data.world),
+        sample.episodes(data.schema),
         recovery,
         found,
         question,
@@ -146,11 +194,11 @@ def fit(
     )
     info = FitInfo(
         data.notes,
-        data.world,
+        data.schema,
         moments,
         recovery.info,
         criterion,
-        coverage(moments, data.world),
+        coverage(moments, data.schema),
         test,
         *judged,
         passes,
@@ -178,15 +226,15 @@ def _as_share(argument: str, value: object, below: float = float("inf")) -> floa
 
 def _afford_fit(data: Log, contexts: int, resamples: int) -> None:
     """Refuse a log that is too large to be fitted, by its sizes alone."""
-    world, used = data.world, min(len(data), SAMPLE)
-    steps = min(data.notes.rows, used * world.horizon)
-    afford("horizon", operations=PER_STEP * world.horizon, change="a horizon near the longest episode")
-    afford_episodes(used, world.horizon)
-    afford_recovery(world.num_state_actions, world.num_values, contexts, 0, steps)
+    schema, used = data.schema, min(len(data), SAMPLE)
+    steps = min(data.notes.rows, used * schema.horizon)
+    afford("horizon", operations=PER_STEP * schema.horizon, change="a horizon near the longest episode")
+    afford_episodes(used, schema.horizon)
+    afford_recovery(schema.num_state_actions, schema.num_values, contexts, 0, steps)
     afford_planning(
-        world.num_states, world.num_actions, world.horizon, world.num_values, contexts, world.num_state_actions
+        schema.num_states, schema.num_actions, schema.horizon, schema.num_values, contexts, schema.num_state_actions
     )
-    each = PER_STEP * world.horizon + 1e4 * contexts * world.num_state_actions * world.num_values + 1e3 * steps
+    each = PER_STEP * schema.horizon + 1e4 * contexts * schema.num_state_actions * schema.num_values + 1e3 * steps
     afford("resamples", operations=resamples * each, change="fewer resamples")
 
 
@@ -222,9 +270,9 @@ def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tup
     return max(2, min(criterion, key=lambda m: criterion[m])), criterion
 
 
-def statistics_of(part: Any, world: World, mixture: Mixture) -> Statistics:
+def statistics_of(part: Any, schema: LogSchema, mixture: Mixture) -> Statistics:
     """The E-step on one part of a log."""
-    return statistics(loaded(part).patterns(world), mixture)
+    return statistics(loaded(part).patterns(schema), mixture)
 
 
 def _recovered(
@@ -245,7 +293,7 @@ def _recovered(
         summed: Statistics = data.total(statistics_of, mixture)
         return summed
 
-    mixture = mixture_of_model(start.model, data.world)
+    mixture = mixture_of_model(start.model, data.schema)
     average = shares(expect(mixture).outcomes.sum(axis=0))
     done = climb(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
     scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
@@ -254,18 +302,20 @@ def _recovered(
     return recovery, steps
 
 
-def _named(model: RewardMixingMDP, world: World) -> RewardMixingMDP:
-    end = ("end",) * (model.num_states - world.num_states) if world.state_names else ()
-    return replace(model, state_names=(*world.state_names, *end), action_names=world.action_names)
+def _named(model: RewardMixingMDP, schema: LogSchema) -> RewardMixingMDP:
+    end = ("end",) * (model.num_states - schema.num_states) if schema.state_names else ()
+    return replace(model, state_names=(*schema.state_names, *end), action_names=schema.action_names)
 
 
-def _criterion(moments: Moments, sample: Compact, world: World, recovery: Recovery, episodes: int) -> dict[int, float]:
+def _criterion(
+    moments: Moments, sample: Compact, schema: LogSchema, recovery: Recovery, episodes: int
+) -> dict[int, float]:
     """One context against those that were fitted, on the same episodes."""
     model = recovery.model
-    bags = sample.patterns(world)
+    bags = sample.patterns(schema)
     alone = statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik
-    loglik = statistics(bags, mixture_of_model(model, world)).loglik
-    visited = int((moments.samples > 0).sum()) * (world.num_values - 1)
+    loglik = statistics(bags, mixture_of_model(model, schema)).loglik
+    visited = int((moments.samples > 0).sum()) * (schema.num_values - 1)
     penalty = float(log(max(len(sample), 2.0)))
     many = model.num_contexts
     return {1: -2 * alone + visited * penalty, many: -2 * loglik + (many * visited + many - 1) * penalty}

@@ -1,19 +1,159 @@
-"""A log that was read: checked episodes in parts, and what can be computed from them part by part."""
+"""A log that was read: checked episodes in parts, and what can be computed from them part by part.
+
+A part holds its episodes in the smallest form that everything can be computed from: one whole number a step, x*Z + z
+(state-action x paid reward value z), and for each episode its length and where its last action led. The next state of
+any other step is the state of the step after it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._core.limits import afford_episodes
 from rewardmix._core.streams import Role, generator
-from rewardmix.episodes import Episodes
-from rewardmix.logs.checking import Checked, Problem
-from rewardmix.logs.compact import Compact, joined, loaded
-from rewardmix.logs.crew import Crew, Here, Report, added
-from rewardmix.logs.world import World
+from rewardmix.episodes import ABSENT, Episodes, room_for
+from rewardmix.logs.log_schema import LogSchema
+from rewardmix.logs.workers import Crew, Here, Report, added
+from rewardmix.model import state_action
 from rewardmix.moments import Moments
+
+if TYPE_CHECKING:
+    from rewardmix.recovery.patterns import Patterns
+
+Integers = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Compact:
+    """K episodes of N steps in all.
+
+    Attributes:
+        symbols: (N,) x*Z + z, episode after episode.
+        lengths: (K,) steps of each.
+        last: (K,) the state that the last action led to, ABSENT if nobody kept it.
+    """
+
+    symbols: Integers
+    lengths: Integers
+    last: Integers
+
+    def __len__(self) -> int:
+        return int(self.lengths.size)
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return int(self.symbols.size)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """(K + 1,): where each episode begins."""
+        offsets = np.zeros(self.lengths.size + 1, np.int64)
+        np.cumsum(self.lengths, out=offsets[1:])
+        return offsets
+
+    def chosen(self, mask: NDArray[np.bool_]) -> Compact:
+        """The episodes of a mask (K,)."""
+        return Compact(self.symbols[np.repeat(mask, self.lengths)], self.lengths[mask], self.last[mask])
+
+    def patterns(self, schema: LogSchema) -> Patterns:
+        """The bags of rewards that the likelihood is made of, one for each episode, in order."""
+        from rewardmix.recovery.patterns import Patterns
+
+        return Patterns(self.symbols, self.offsets, np.ones(len(self)), schema.num_state_actions, schema.num_values)
+
+    def episodes(self, schema: LogSchema) -> Episodes:
+        """As padded arrays."""
+        afford_episodes(len(self), schema.horizon)
+        here = np.arange(schema.horizon) < self.lengths[:, None]
+        x, z = np.divmod(self.symbols, schema.num_values)
+        state, action = np.divmod(x, schema.num_actions)
+        states, actions, outcomes = room_for(
+            len(self), schema.horizon, schema.num_states, schema.num_actions, schema.num_values
+        )
+        for array in (states, actions, outcomes):
+            array.fill(ABSENT)
+        states[:, :-1][here], actions[here], outcomes[here] = state, action, z
+        states[np.arange(len(self)), self.lengths] = self.last
+        return Episodes(
+            states, actions, outcomes, self.lengths, schema.num_states, schema.num_actions, schema.reward_values
+        )
+
+    @staticmethod
+    def of(episodes: Episodes, schema: LogSchema) -> Compact:
+        """From padded arrays."""
+        present = episodes.present
+        x = state_action(
+            episodes.states[:, :-1].astype(np.int32), episodes.actions.astype(np.int32), schema.num_actions
+        )
+        symbols = (x * schema.num_values + episodes.outcomes)[present].astype(np.int32)
+        last = episodes.states[np.arange(len(episodes)), episodes.lengths]
+        return Compact(symbols, episodes.lengths.astype(np.int32), last.astype(np.int32))
+
+
+def joined(parts: Sequence[Compact]) -> Compact:
+    """Several parts as one."""
+    names = ("symbols", "lengths", "last")
+    empty = np.empty(0, np.int32)
+    columns = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
+    return Compact(*columns)
+
+
+@dataclass(frozen=True)
+class Spilled:
+    """A compact part that waits on disk; small to send, cheap to load."""
+
+    path: str
+    episodes: int
+    rows: int
+
+    def __len__(self) -> int:
+        return self.episodes
+
+    def load(self) -> Compact:
+        """The part itself."""
+        with open(self.path, "rb") as file:
+            columns = [np.fromfile(file, np.int32, count) for count in (self.episodes, self.episodes, self.rows)]
+        lengths, last, symbols = columns
+        return Compact(symbols, lengths, last)
+
+
+def spill(compact: Compact, path: Path) -> Spilled:
+    """Put a part on disk."""
+    with open(path, "wb") as file:
+        for column in (compact.lengths, compact.last, compact.symbols):
+            column.tofile(file)
+    return Spilled(str(path), len(compact), compact.rows)
+
+
+def loaded(part: Any) -> Compact:
+    """A part, wherever it was kept."""
+    return part.load() if isinstance(part, Spilled) else part
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One kind of problem.
+
+    Attributes:
+        kind: what is wrong, in the plural.
+        count: how often.
+        first: the first offender, in words.
+    """
+
+    kind: str
+    count: int
+    first: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.count}, first {self.first}"
 
 
 @dataclass(frozen=True)
@@ -47,14 +187,14 @@ class Log:
     """Episodes in parts, wherever they are kept.
 
     Attributes:
-        world: states, actions, horizon, reward values and names.
+        schema: states, actions, horizon, reward values and names.
         parts: compact episodes in memory, on disk, or on workers.
         crew: who can work on the parts.
         notes: what was met on reading.
         shelf: keeps temporary files alive as long as the log.
     """
 
-    world: World
+    schema: LogSchema
     parts: tuple[Any, ...]
     crew: Crew = field(default_factory=Here)
     notes: Notes = field(default_factory=lambda: Notes(0, 0, 0))
@@ -64,11 +204,11 @@ class Log:
         return sum(len(part) for part in self.parts)
 
     def __repr__(self) -> str:
-        world = self.world
+        schema = self.schema
         return (
-            f"Log({len(self)} episodes in {len(self.parts)} parts, horizon={world.horizon}, "
-            f"states={world.num_states}, actions={world.num_actions}, "
-            f"reward_values={tuple(world.reward_values.tolist())})"
+            f"Log({len(self)} episodes in {len(self.parts)} parts, horizon={schema.horizon}, "
+            f"states={schema.num_states}, actions={schema.num_actions}, "
+            f"reward_values={tuple(schema.reward_values.tolist())})"
         )
 
     @cached_property
@@ -78,19 +218,19 @@ class Log:
 
     def count(self, on_update: Report | None = None) -> Moments:
         """The counts of all episodes, part by part."""
-        from rewardmix.logs.counting import moments_of
+        from rewardmix.logs.log_moments import moments_of
 
         counts: Moments = self.total(moments_of, on_update=on_update)
         return counts
 
     def total(self, function: Callable[..., Any], *common: Any, on_update: Report | None = None) -> Any:
-        """Sum over the parts of function(part, world, *common), which must add."""
-        results = self.crew.ask(function, self.parts, self.world, *common)
+        """Sum over the parts of function(part, schema, *common), which must add."""
+        results = self.crew.ask(function, self.parts, self.schema, *common)
         return added(results, len(self.parts), on_update)
 
     def each(self, function: Callable[..., Any], *common: Any) -> Iterator[Any]:
-        """function(part, world, *common) of every part, in order."""
-        return self.crew.ask(function, self.parts, self.world, *common)
+        """function(part, schema, *common) of every part, in order."""
+        return self.crew.ask(function, self.parts, self.schema, *common)
 
     def moved(self, crew: Crew) -> Log:
         """The same log in the hands of another crew."""
@@ -105,23 +245,25 @@ class Log:
         chosen = [
             one
             for number, part in enumerate(self.parts)
-            for one in self.crew.ask(_some, [part], self.world, share, seed, number)
+            for one in self.crew.ask(_some, [part], self.schema, share, seed, number)
         ]
         return joined(chosen)
 
     def episodes(self) -> Episodes:
         """All of them as padded arrays in memory."""
-        return joined(list(self.each(_whole))).episodes(self.world)
+        return joined(list(self.each(_whole))).episodes(self.schema)
 
 
-def _as_held(part: Compact) -> Checked:
+def _as_held(part: Compact) -> Any:
+    from rewardmix.logs.checking import Checked
+
     return Checked(part, episodes=len(part))
 
 
-def _whole(part: Any, world: World) -> Compact:
+def _whole(part: Any, schema: LogSchema) -> Compact:
     return loaded(part)
 
 
-def _some(part: Any, world: World, share: float, seed: int, number: int) -> Compact:
+def _some(part: Any, schema: LogSchema, share: float, seed: int, number: int) -> Compact:
     compact = loaded(part)
     return compact.chosen(generator(seed, Role.LOG_SAMPLE, number).random(len(compact)) < share)

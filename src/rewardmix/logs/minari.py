@@ -12,7 +12,7 @@ import numpy as np
 from rewardmix._core.checks import InputError, refuse
 from rewardmix._core.limits import afford_episodes
 from rewardmix.episodes import Episodes
-from rewardmix.logs.world import as_horizon
+from rewardmix.logs.log_schema import as_horizon
 
 NEEDED = "Minari datasets need minari: pip install 'rewardmix[logs]'"
 

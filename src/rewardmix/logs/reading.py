@@ -13,16 +13,13 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import InputError, as_count, check_callback, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
-from rewardmix.logs.checking import NO_LIMIT, WORDS, Checked, Limits, Problem, check, episode_ids
-from rewardmix.logs.checking_kernels import KINDS
+from rewardmix.logs.checking import KINDS, NO_LIMIT, WORDS, Checked, Limits, check, episode_ids
 from rewardmix.logs.columns import NO_EPISODE, Coding, Names
-from rewardmix.logs.compact import Compact
-from rewardmix.logs.crew import Crew, Report, as_crew
-from rewardmix.logs.log import Log, Notes
+from rewardmix.logs.log import Compact, Log, Notes, Problem
+from rewardmix.logs.log_schema import LogSchema, Survey, Wanted, as_horizon, as_names, as_told_apart, survey
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sources import Source, source_of
-from rewardmix.logs.survey import Survey, Wanted, survey
-from rewardmix.logs.world import World, as_horizon, as_names, as_told_apart
+from rewardmix.logs.workers import Crew, Report, as_crew
 
 ROWS_PER_PART = 1 << 21
 """Enough to make starting a part cheap, few enough for many parts to be in memory."""
@@ -157,7 +154,7 @@ def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
     horizon = declared.horizon or episodes.horizon
     if horizon < longest:
         refuse("horizon", horizon, f"at least {longest}, the longest episode")
-    world = World(
+    schema = LogSchema(
         episodes.num_states,
         episodes.num_actions,
         horizon,
@@ -168,10 +165,10 @@ def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
     if not len(episodes):
         refuse("log", "no episodes", "at least one")
     size = max(1, arrow.BATCH // max(1, horizon))
-    parts = [Compact.of(episodes[begin : begin + size], world) for begin in range(0, len(episodes), size)]
+    parts = [Compact.of(episodes[begin : begin + size], schema) for begin in range(0, len(episodes), size)]
     checked = crew.hold(_as_checked, parts)
     rows = int(episodes.lengths.sum())
-    return Log(world, tuple(one.part for one in checked), crew, Notes(rows, len(episodes), len(episodes)))
+    return Log(schema, tuple(one.part for one in checked), crew, Notes(rows, len(episodes), len(episodes)))
 
 
 def _as_checked(part: Compact) -> Checked:
@@ -194,7 +191,7 @@ def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool,
             "at least one good episode",
         )
     longest = max(one.longest for one in checked)
-    world = World(
+    schema = LogSchema(
         limits.num_states,
         limits.num_actions,
         declared.horizon or longest,
@@ -203,7 +200,7 @@ def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool,
         coding.action_names or declared.action_names,
     )
     notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
-    return Log(world, tuple(one.part for one in checked if len(one.part)), crew, notes, source.shelf)
+    return Log(schema, tuple(one.part for one in checked if len(one.part)), crew, notes, source.shelf)
 
 
 def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Limits]:
@@ -258,7 +255,7 @@ def _check_limits(limits: Limits) -> None:
     for name in ("num_states", "num_actions"):
         if getattr(limits, name) < 1:
             refuse(name.replace("num_", ""), "only negative or missing numbers", "whole numbers from 0, or text")
-    World(limits.num_states, limits.num_actions, 1, np.asarray(limits.reward_values))
+    LogSchema(limits.num_states, limits.num_actions, 1, np.asarray(limits.reward_values))
 
 
 def _values(found: frozenset[float]) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import Names, episode_numbers
-from rewardmix.logs.shelf import Shelf
+from rewardmix.logs.workers import Shelf
 
 METADATA = b"rewardmix"
 """Key in a Parquet file's metadata under which a log says what it is."""
@@ -257,11 +257,11 @@ def described(body: dict[str, Any]) -> bytes:
 def _agreed(told: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """What all files say, rows added up; nothing if one is silent or of another opinion."""
     every = list(told)
-    worlds = [{key: value for key, value in one.items() if key != "rows"} for one in every]
-    if not all(worlds) or any(world != worlds[0] for world in worlds):
+    schemas = [{key: value for key, value in one.items() if key != "rows"} for one in every]
+    if not all(schemas) or any(schema != schemas[0] for schema in schemas):
         return {}
-    world = {key: tuple(value) if isinstance(value, list) else value for key, value in worlds[0].items()}
-    return {**world, "rows": sum(one["rows"] for one in every)}
+    schema = {key: tuple(value) if isinstance(value, list) else value for key, value in schemas[0].items()}
+    return {**schema, "rows": sum(one["rows"] for one in every)}
 
 
 def _of_table(frame: Any, names: Names, rows_per_part: int) -> Source:

@@ -20,8 +20,8 @@ from rewardmix.evaluation import controller_value
 from rewardmix.exploration import ExplorationError
 from rewardmix.learning import learn
 from rewardmix.logs import arrow
-from rewardmix.logs.crew import Crew, as_crew
 from rewardmix.logs.fitting import fit
+from rewardmix.logs.workers import Crew, as_crew
 from rewardmix.logs.writing import as_target, replacing
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, plan_markov, usual_work

@@ -15,8 +15,8 @@ import numpy as np
 from rewardmix._core.checks import InputError, as_count, refuse
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.logs import arrow
+from rewardmix.logs.log_schema import LogSchema, as_names
 from rewardmix.logs.sources import METADATA, described
-from rewardmix.logs.world import World, as_names
 
 ROWS_PER_GROUP = 1 << 20
 """About how many rows a row group has."""
@@ -50,11 +50,11 @@ def write(
         as_names("state_names", state_names, first.num_states),
         as_names("action_names", action_names, first.num_actions),
     )
-    world = World(first.num_states, first.num_actions, first.horizon, first.reward_values, *names)
-    tables = _tables(chain([first], parts), world, as_count("rows_per_group", rows_per_group))
+    schema = LogSchema(first.num_states, first.num_actions, first.horizon, first.reward_values, *names)
+    tables = _tables(chain([first], parts), schema, as_count("rows_per_group", rows_per_group))
     with replacing("path", path) as temporary:
         save = _save_csv if os.fspath(path).lower().endswith(".csv") else _save_parquet
-        save(temporary, tables, world)
+        save(temporary, tables, schema)
 
 
 def _parts(episodes: Any) -> Iterator[Episodes]:
@@ -96,22 +96,22 @@ def replacing(argument: str, path: str | os.PathLike[str]) -> Iterator[str]:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _tables(parts: Iterable[Episodes], world: World, rows_per_group: int) -> Iterator[Any]:
+def _tables(parts: Iterable[Episodes], schema: LogSchema, rows_per_group: int) -> Iterator[Any]:
     """Tables of whole episodes, each to become a row group."""
     done = 0
     for part in parts:
         sizes = part.num_states, part.num_actions, part.horizon, part.reward_values.tolist()
-        if sizes != (world.num_states, world.num_actions, world.horizon, world.reward_values.tolist()):
+        if sizes != (schema.num_states, schema.num_actions, schema.horizon, schema.reward_values.tolist()):
             refuse("episodes", repr(part), "parts of one log, with the same states, actions, horizon and reward values")
         ends = np.cumsum(part.lengths)
         cuts = np.searchsorted(ends, np.arange(rows_per_group, int(ends[-1]) if len(part) else 0, rows_per_group))
         borders = np.unique(np.concatenate([[0], cuts, [len(part)]]))
         for begin, end in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-            yield _table(part[begin:end], world, done + begin)
+            yield _table(part[begin:end], schema, done + begin)
         done += len(part)
 
 
-def _table(part: Episodes, world: World, before: int) -> Any:
+def _table(part: Episodes, schema: LogSchema, before: int) -> Any:
     pa = arrow.library()
     present = part.present
     episode, step = np.nonzero(present)
@@ -119,10 +119,10 @@ def _table(part: Episodes, world: World, before: int) -> Any:
     columns = {
         "episode": pa.array(episode + np.int64(before), pa.int64()),
         "step": pa.array(step.astype(np.int32)),
-        "state": _labelled(part.states[:, :-1][present], world.state_names),
-        "action": _labelled(part.actions[present].astype(np.int32), world.action_names),
+        "state": _labelled(part.states[:, :-1][present], schema.state_names),
+        "action": _labelled(part.actions[present].astype(np.int32), schema.action_names),
         "reward": pa.array(part.reward_values[part.outcomes[present]]),
-        "next_state": _labelled(following, world.state_names),
+        "next_state": _labelled(following, schema.state_names),
     }
     return pa.table(columns)
 
@@ -137,7 +137,7 @@ def _labelled(values: Any, names: Sequence[str]) -> Any:
     return pa.DictionaryArray.from_arrays(codes, pa.array(list(names), pa.string()))
 
 
-def _save_parquet(path: str, tables: Iterator[Any], world: World) -> None:
+def _save_parquet(path: str, tables: Iterator[Any], schema: LogSchema) -> None:
     pa = arrow.library()
     first = next(tables, None)
     if first is None:
@@ -155,17 +155,17 @@ def _save_parquet(path: str, tables: Iterator[Any], world: World) -> None:
             rows += table.num_rows
         body = {
             "rows": rows,
-            "num_states": world.num_states,
-            "num_actions": world.num_actions,
-            "horizon": world.horizon,
-            "reward_values": world.reward_values.tolist(),
-            "state_names": list(world.state_names),
-            "action_names": list(world.action_names),
+            "num_states": schema.num_states,
+            "num_actions": schema.num_actions,
+            "horizon": schema.horizon,
+            "reward_values": schema.reward_values.tolist(),
+            "state_names": list(schema.state_names),
+            "action_names": list(schema.action_names),
         }
         writer.add_key_value_metadata({METADATA: described(body)})
 
 
-def _save_csv(path: str, tables: Iterator[Any], world: World) -> None:
+def _save_csv(path: str, tables: Iterator[Any], schema: LogSchema) -> None:
     pa = arrow.library()
     first = next(tables, None)
     if first is None:

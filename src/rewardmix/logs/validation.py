@@ -1,9 +1,10 @@
-"""Judging a fit by episodes it did not see, and by resampled ones."""
+"""How far a fit can be trusted: what the log covers, episodes that the fit did not see, and resampled ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,14 +13,118 @@ from rewardmix._core.streams import Role, generator
 from rewardmix.bootstrap import judge
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
-from rewardmix.logs.fitted import Bootstrap, HeldOut
+from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
+from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.patterns import Patterns, patterns
 from rewardmix.recovery.result import Question, Recovery
+
+MOST_NAMED = 5
+"""Offenders that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the log holds, and what it does not.
+
+    Attributes:
+        never_visited: states that no episode was in.
+        never_tried: (state, action) that were never played though the state was visited.
+        together: pairs of visited state-actions that some episode held both of.
+        never_together: pairs of visited state-actions that none did.
+        sentence: the gist.
+    """
+
+    never_visited: tuple[int, ...]
+    never_tried: tuple[tuple[int, int], ...]
+    together: int
+    never_together: int
+    sentence: str
+
+
+def coverage(moments: Moments, schema: LogSchema) -> Coverage:
+    """What the counts say about coverage."""
+    tried = np.reshape(moments.samples > 0, (schema.num_states, schema.num_actions))
+    visited = tried.any(axis=1)
+    untried = [(int(s), int(a)) for s, a in np.argwhere(np.asarray(visited)[:, None] & ~tried)]
+    first, second = moments.pairs
+    together = int((first != second).sum())
+    points = int(tried.sum())
+    missing = points * (points - 1) // 2 - together
+    unseen = tuple(np.flatnonzero(~visited).tolist())
+    return Coverage(
+        unseen, tuple(untried), together, missing, _coverage_sentence(schema, unseen, untried, together, missing)
+    )
+
+
+def _coverage_sentence(
+    schema: LogSchema, unseen: tuple[int, ...], untried: list[tuple[int, int]], together: int, missing: int
+) -> str:
+    parts = []
+    if unseen:
+        parts.append(f"{len(unseen)} of {schema.num_states} states were never visited")
+    if untried:
+        named = [f"{schema.action(a)} in state {schema.state(s)}" for s, a in untried[:MOST_NAMED]]
+        more = ", ..." if len(untried) > MOST_NAMED else ""
+        parts.append(
+            f"{len(untried)} actions were never tried where they could have been "
+            f"(action {', action '.join(named)}{more})"
+        )
+    parts.append(f"{together} pairs of state-actions were seen together in an episode, {missing} never")
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Log-likelihood of episodes that a fit did not see.
+
+    Attributes:
+        episodes: how many.
+        loglik: a held-out episode's, on average, under contexts as fitted to the others.
+        alone: the same with a single context.
+        error: standard error of the difference.
+    """
+
+    episodes: int
+    loglik: float
+    alone: float
+    error: float
+
+    @property
+    def gain(self) -> float:
+        """What contexts add, in nats an episode."""
+        return self.loglik - self.alone
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Resampled episodes, fitted and judged again.
+
+    Attributes:
+        resamples: how many.
+        value: of the policy in the fitted model: optimistic, it was chosen there.
+        lower: of the value, 95 %.
+        upper: of it.
+        regret: mean of what the policy loses against policies that were planned in the resampled models.
+        gap: mean of what better plans may add to that.
+        weights_lower: (M,) limits of the weights, 95 %; None where weights were known or assumed, not estimated.
+        weights_upper: (M,), or None.
+    """
+
+    resamples: int
+    value: float
+    lower: float
+    upper: float
+    regret: float
+    gap: float
+    weights_lower: tuple[float, ...] | None
+    weights_upper: tuple[float, ...] | None
+
 
 MOST_RESAMPLED = 50_000
 """Episodes of a resample; of longer logs the spread is scaled to their length."""
