@@ -21,11 +21,11 @@ from rewardmix import (
 from rewardmix._core.checks import MOST, as_indices
 from rewardmix._core.sparse_rows import rows_of
 from rewardmix.exploration import checkpoints
+from rewardmix.learning.refinement import refine
 from rewardmix.model import dense_transition
 from rewardmix.moments import Moments
 from rewardmix.planning import AlphaVectors
 from rewardmix.policy import BeliefPolicy
-from rewardmix.refinement import refine
 
 MODEL = problems.make("random", states=3, actions=2, horizon=3)
 PLAYED = simulate(uniform(MODEL), MODEL, 30)

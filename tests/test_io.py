@@ -12,8 +12,8 @@ from hypothesis import given
 from rewardmix import Episodes, InputError, explore, load, problems, recover, save, simulate, uniform
 from rewardmix._core import storage
 from rewardmix.io import FORMS
+from rewardmix.learning.refinement import refine
 from rewardmix.model import dense_transition
-from rewardmix.refinement import refine
 from strategies import models, random_controller
 
 

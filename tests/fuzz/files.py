@@ -29,12 +29,12 @@ from rewardmix._core import storage
 from rewardmix.evaluation import evaluate
 from rewardmix.exploration import checkpoints, selected
 from rewardmix.exploration.tally import Tally
+from rewardmix.learning.refinement import _save, _saved
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import AlphaVectors, Plan, plan
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
 from rewardmix.recovery.patterns import patterns
-from rewardmix.refinement import _save, _saved
 
 OLD = Path(__file__).resolve().parents[1] / "schema1"
 ODD = [0, 1, -1, 2, 3, 7, 127, 128, -128, 255, 32_768, 65_536, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]

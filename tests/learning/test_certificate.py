@@ -9,12 +9,20 @@ import pytest
 
 from rewardmix import InputError, learn, problems
 from rewardmix.bootstrap import BootstrapRegret
-from rewardmix.certificate import Asked, Found, Truth, bracket_premises, certify, interval_premises, theorem_premises
 from rewardmix.evaluation import interval
 from rewardmix.exploration import explore, practical, theory
 from rewardmix.exploration import paper as paper_setting
 from rewardmix.exploration.bonuses import Theory
-from rewardmix.facts import KINDS, SENTENCES, Fact, Premise, proved
+from rewardmix.learning.certificate import (
+    Asked,
+    Found,
+    Truth,
+    bracket_premises,
+    certify,
+    interval_premises,
+    theorem_premises,
+)
+from rewardmix.learning.facts import KINDS, SENTENCES, Fact, Premise, proved
 from rewardmix.planning import plan
 from rewardmix.recovery import best, hoeffding, normal, paper, recover
 

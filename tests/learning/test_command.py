@@ -11,7 +11,7 @@ import pytest
 from killing import kill_once_stored
 from rewardmix import evaluate, load, problems
 from rewardmix.cli.learn import UNSAID
-from rewardmix.facts import KINDS
+from rewardmix.learning.facts import KINDS
 from rewardmix.report.folder import FILES
 
 COMMAND = [sys.executable, "-m", "rewardmix"]

@@ -9,8 +9,8 @@ from rewardmix import InputError, make_env, problems, recover
 from rewardmix.environments.households import HouseholdEnv
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import checkpoints, environment_engine, explore
-from rewardmix.gathering import one_hill
-from rewardmix.learning import learn
+from rewardmix.learning import learn, stopping
+from rewardmix.learning.gathering import one_hill
 
 
 class Spy(gymnasium.Wrapper):
@@ -90,7 +90,7 @@ def test_refinement_goes_through_a_queue_once():
 def test_a_run_by_the_rule_that_outgrows_memory_goes_on_without_its_episodes(monkeypatch):
     monkeypatch.setattr(environment_engine, "MEMORY", 700 * (7 * 10 + 8))
     totals = []
-    monkeypatch.setattr("rewardmix.learning.MOST_EPISODES", 2000)
+    monkeypatch.setattr(stopping, "MOST_EPISODES", 2000)
     learned = learn(make_env("shop"), accuracy=0.0001, seed=0, on_update=lambda stage: totals.append(stage.name))
     assert learned.exploration.gathered is None
     assert learned.model.num_states == 4

@@ -4,18 +4,17 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rewardmix import InputError, MixRewards, evaluate, learning, make_env, problems, simulate
+from rewardmix import InputError, MixRewards, evaluate, make_env, problems, simulate
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.bootstrap import bootstrap_regret
-from rewardmix.certificate import Asked, Found, certify
 from rewardmix.evaluation import interval
 from rewardmix.exploration import paper, practical, theory
-from rewardmix.gathering import Stage
-from rewardmix.learning import FIRST_ROUND, MOST_EPISODES, learn
+from rewardmix.learning import Stage, learn, stopping
+from rewardmix.learning.certificate import Asked, Found, certify
+from rewardmix.learning.stopping import FIRST_ROUND, MOST_EPISODES, MOST_ROUNDS
 from rewardmix.policy import Controller
 from rewardmix.recovery import best, hoeffding
 from rewardmix.recovery import paper as algorithm_3
-from rewardmix.stopping import MOST_ROUNDS
 
 
 @pytest.mark.parametrize(("name", "options"), [("shop", {}), ("probe", {}), ("riverswim", {}), ("lock", {"steps": 6})])
@@ -188,7 +187,7 @@ def test_more_episodes_than_can_be_played_are_refused_with_a_forecast(world, opt
 
 
 def test_a_run_that_ends_at_its_limit_does_not_say_that_its_rule_was_met(monkeypatch):
-    monkeypatch.setattr(learning, "MOST_EPISODES", 1000)
+    monkeypatch.setattr(stopping, "MOST_EPISODES", 1000)
     certificate = learn("random", accuracy=1e-4, seed=5, resamples=2).certificate
     assert certificate.stopped == "limit"
     assert any("limit of 1000 episodes, before its rule was met" in sentence for sentence in certificate.not_proved)

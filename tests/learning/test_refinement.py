@@ -9,12 +9,13 @@ import pytest
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.environments import RewardMixingVectorEnv
 from rewardmix.exploration import ExplorationError, explore
-from rewardmix.gathering import TRIED, one_hill
-from rewardmix.learning import FIRST_ROUND, learn
+from rewardmix.learning import learn
+from rewardmix.learning.gathering import TRIED, one_hill
+from rewardmix.learning.refinement import refine, stored_batches
+from rewardmix.learning.stopping import FIRST_ROUND
 from rewardmix.moments import Moments
 from rewardmix.recovery import recover
 from rewardmix.recovery.evidence import evidence_of
-from rewardmix.refinement import refine, stored_batches
 
 MODEL = problems.make("random", states=4, actions=3, horizon=6, seed=1)
 

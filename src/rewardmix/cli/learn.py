@@ -18,8 +18,8 @@ from rewardmix.cli.progress import bar, live_line
 from rewardmix.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardmix.gathering import Stage
     from rewardmix.learning import Learned
+    from rewardmix.learning.gathering import Stage
 
 VALIDATE = 1000
 """Fresh episodes in which the policy is tried where no true model tells its value."""

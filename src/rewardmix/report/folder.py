@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rewardmix.facts import Fact
 from rewardmix.io import save
 from rewardmix.learning import Learned
+from rewardmix.learning.facts import Fact
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import compare_plan
 from rewardmix.report.files import write_report, write_result

@@ -20,7 +20,7 @@ from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
 from rewardmix.exploration.bonuses import Confidence, Practical, Theory
 from rewardmix.exploration.exploration_result import Coverage
-from rewardmix.facts import Fact, Premise, proved
+from rewardmix.learning.facts import Fact, Premise, proved
 from rewardmix.planning import Plan
 from rewardmix.planning.plans import rounding_bound
 from rewardmix.recovery import Recovery, hoeffding, paper

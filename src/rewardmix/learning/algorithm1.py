@@ -41,12 +41,14 @@ from rewardmix._core.checks import (
 from rewardmix._core.limits import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
-from rewardmix.certificate import Asked, Certificate, Found, Truth, certify
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value, interval
 from rewardmix.exploration import Exploration, batched, practical, selected
 from rewardmix.exploration.bonuses import Confidence, as_confidence
-from rewardmix.gathering import COVERED, TRIED, Gathered, Gatherer, Stage, interrupted
+from rewardmix.learning import stopping
+from rewardmix.learning.certificate import Asked, Certificate, Found, Truth, certify
+from rewardmix.learning.gathering import COVERED, TRIED, Gathered, Gatherer, Stage, interrupted
+from rewardmix.learning.stopping import FIRST_ROUND, goal_of, pass_round, rounds_passed, to_threshold
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.policy import Controller
@@ -54,7 +56,6 @@ from rewardmix.recovery import Recovery, best, hoeffding, recover
 from rewardmix.recovery.front import as_weights
 from rewardmix.recovery.result import Method
 from rewardmix.simulation import simulate
-from rewardmix.stopping import FIRST_ROUND, MOST_EPISODES, goal_of, pass_round, rounds_passed, to_threshold
 
 KEPT_STEPS = 1 << 27
 """More steps than this are not kept as episodes by exploration, and no likelihood is climbed over them."""
@@ -229,7 +230,7 @@ class _Run:
             before, found = found, gather.up_to(total, {"threshold": COVERED}, after, following, number)
             if before is not None and found.interrupted and len(before) > len(found):
                 found = dataclasses.replace(before, interrupted=True)
-            last = found.interrupted or total >= MOST_EPISODES
+            last = found.interrupted or total >= stopping.MOST_EPISODES
             if found.exploration.uncertainty <= COVERED or last:
                 learned = self.finish(found, "rule", COVERED, 0)
                 if last or learned.certificate.stopped == "rule":

@@ -19,11 +19,11 @@ from rewardmix.episodes import Episodes
 from rewardmix.exploration import Exploration, ExplorationError, explore, practical
 from rewardmix.exploration.bonuses import Confidence
 from rewardmix.exploration.exploration_result import Update
+from rewardmix.learning.refinement import refine, stored_batches
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.plans import Round
 from rewardmix.recovery import Recovery, best
 from rewardmix.recovery.result import Method
-from rewardmix.refinement import refine, stored_batches
 
 COVERED = 0.5
 """V_0 at which the practical setting may stop."""
