@@ -16,8 +16,8 @@ from scipy.optimize import linprog
 
 from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.recovery import exact
-from rewardmix.recovery.certificate import parities
-from rewardmix.recovery.magnitudes import magnitudes
+from rewardmix.recovery.linear_program import magnitudes
+from rewardmix.recovery.signs import parities
 
 CLOSE = 0.01
 """The constant of the proofs: |u - u-hat| <= CLOSE delta_l epsilon_l for every pair of X_l."""

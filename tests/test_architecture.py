@@ -12,7 +12,7 @@ ROOT = Path(rewardmix.__file__).parent
 ORDER = [
     "_version", "_core", "theory", "model", "belief", "policy", "episodes_kernels", "episodes", "environments",
     "problems", "simulation_kernels", "simulation", "evaluation", "planning", "moments", "exploration",
-    "recovery", "bootstrap", "learning",
+    "recovery", "regret", "learning",
     "online", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
@@ -20,8 +20,8 @@ ORDER = [
 DOORS = {
     "gymnasium": {"environments"},
     "numba": {"_core/jit.py"},
-    "scipy.optimize": {"recovery/labels.py"},  # the assignment of contexts to contexts, not a program
-    "highspy": {"recovery/solver.py"},
+    "scipy.optimize": {"recovery/recovery_result.py"},  # the assignment of contexts to contexts, not a program
+    "highspy": {"recovery/linear_program.py"},
     "safetensors": {"_core/storage.py"},
     "typer": {"cli"},
     "rich": {"cli"},
@@ -41,6 +41,9 @@ LONG: dict[str, str] = {
     "logs/checking.py": "the pass over the rows and the names of what it finds",
     "planning/backups.py": "every compiled backward step of planning, side by side",
     "planning/grid.py": "grids over beliefs and the pass over them: neither is read without the other",
+    "recovery/confidence_set.py": "the set and the radii of its intervals, which one derivation gives",
+    "recovery/linear_program.py": "rows, feasibility and solution of one program",
+    "recovery/moment_start.py": "spread from pairs, orientation and weights from triples: one start",
 }
 """Files of more than 400 lines -> why they are one idea. A reason, not a limit: split by idea, never by length."""
 

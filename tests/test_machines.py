@@ -25,8 +25,7 @@ from rewardmix.environments import RewardMixingEnv, RewardMixingVectorEnv
 from rewardmix.exploration import all_pairs, batched, paper, practical, selected, theory
 from rewardmix.logs import fit
 from rewardmix.planning import plan_exact, plan_greedy, plan_markov, plan_qmdp, plan_told
-from rewardmix.recovery import best, choose_contexts, confidence_set, spectral, start_only
-from rewardmix.recovery import paper as algorithm_3
+from rewardmix.recovery import algorithm_3, best, choose_contexts, confidence_set, spectral, start_only
 
 pytestmark = pytest.mark.machines
 

@@ -52,9 +52,9 @@ from rewardmix.exploration.compiled_engine import world_of
 from rewardmix.exploration.exploration_kernels import halves
 from rewardmix.exploration.reference import Reference, augmented_rule
 from rewardmix.model import RewardMixingMDP, dense_transition
-from rewardmix.recovery import confidence_set, exact, normal, paper, spectral
-from rewardmix.recovery.certificate import parities
-from rewardmix.recovery.magnitudes import magnitudes
+from rewardmix.recovery import algorithm_3, confidence_set, exact, normal, spectral
+from rewardmix.recovery.linear_program import magnitudes
+from rewardmix.recovery.signs import parities
 
 FAILURE = 0.05
 
@@ -112,8 +112,8 @@ def test_notation_p_plus_p_minus_and_delta():
 def test_algo_two_reward_mixture():
     """algo:two_reward_mixture. Explore, recover, plan; nothing of the true model but its episodes is used."""
     model = tiny(5, separation=0.2)
-    found = learn(model, episodes=300_000, resamples=0, weights="uniform", method=paper)
-    again = recover(found.exploration.moments, method=paper, weights="uniform")
+    found = learn(model, episodes=300_000, resamples=0, weights="uniform", method=algorithm_3)
+    again = recover(found.exploration.moments, method=algorithm_3, weights="uniform")
     assert_allclose(found.model.rewards, again.model.rewards)
     planned = plan(found.model, gap=1e-6)
     assert_allclose(evaluate(found.policy, found.model).value, planned.lower, atol=1e-5)
@@ -270,7 +270,7 @@ def test_lemma_feasible_optimism_fails_as_printed_for_signs_that_nothing_ties():
     off = np.abs(u - box.centre)[cross]
     assert (off > 0.1).all()
     assert (off <= 0.3).all()
-    assert not recover(box, method=paper, weights="uniform").info.certificate.contained
+    assert not recover(box, method=algorithm_3, weights="uniform").info.certificate.contained
 
 
 def test_lemma_feasible_optimism_fails_as_printed_after_the_clip():
@@ -287,7 +287,7 @@ def test_lemma_feasible_optimism_fails_as_printed_after_the_clip():
     )
     assert box.contains(model)
     assert magnitudes(box).status == "feasible"
-    clipped = recover(box, method=paper, weights="uniform").model
+    clipped = recover(box, method=algorithm_3, weights="uniform").model
     assert clipped.covariance()[0, 1] < 0.03
     assert not box.contains(clipped)
 
@@ -325,7 +325,7 @@ def test_algo_LMDP_recovery():
     """algo:LMDP_recovery, algo:LMDP_recovery_detail. Program, signs, clip, p_+ +- p_-: the truth from exact moments."""
     for seed in range(5):
         model = tiny(seed, zeros=0.3)
-        found = recover(exact(model), method=paper, weights="uniform")
+        found = recover(exact(model), method=algorithm_3, weights="uniform")
         assert sup_distance(model, found.model) < 1e-7
         assert found.info.certificate.contained
     broken = with_rewards(model, model.average.ravel(), np.abs(model.spread.ravel()))
@@ -375,7 +375,7 @@ def test_theorem_upper_bound_end_to_end():
     found = explore(model, threshold=threshold, confidence=paper_levels(), counts=selected, keep=False)
     assert found.uncertainty <= threshold
     assert found.episodes <= 10 * theory.upper_bound(1, 2, 2, accuracy, delta, FAILURE)
-    policy = plan(recover(found.moments, method=paper, weights="uniform").model).policy
+    policy = plan(recover(found.moments, method=algorithm_3, weights="uniform").model).policy
     best = sup_over_policies(trajectory_law(model) * returns(model))
     assert best - evaluate(policy, model).value <= accuracy < best - evaluate(uniform(model), model).value
 
@@ -996,6 +996,6 @@ def test_structured_reward_distributions():
     u = mu - np.einsum("xi,yj->xiyj", average, average)
     assert_allclose(model.covariance(), u, atol=1e-15)
     assert np.linalg.matrix_rank(u.reshape(12, 12), tol=1e-12) == 1
-    found = recover(exact(model), method=paper, weights="uniform").model
+    found = recover(exact(model), method=algorithm_3, weights="uniform").model
     order = found.rewards if np.abs(found.rewards - laws).max() < 0.1 else found.rewards[::-1]
     assert_allclose(order, laws, atol=1e-4)

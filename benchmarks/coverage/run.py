@@ -28,8 +28,8 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.policy import uniform
 from rewardmix.recovery import ConfidenceSet, confidence_set, exact, normal, recover
-from rewardmix.recovery.labels import alignment
-from rewardmix.recovery.magnitudes import magnitudes
+from rewardmix.recovery.linear_program import magnitudes
+from rewardmix.recovery.recovery_result import alignment
 from rewardmix.simulation import simulate
 
 WITHIN = 1.0 - 1e-6

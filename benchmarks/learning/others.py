@@ -11,7 +11,7 @@ from rewardmix.learning import learn
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, plan_markov
 from rewardmix.policy import Controller
-from rewardmix.recovery import normal, paper, recover
+from rewardmix.recovery import algorithm_3, normal, recover
 
 GAP = 1e-3
 
@@ -28,14 +28,14 @@ def exploration_only(world: RewardMixingMDP, episodes: int, seed: int) -> float:
 
 def papers_recovery(world: RewardMixingMDP, episodes: int, seed: int) -> float:
     """The same exploration, then Algorithm 3 as printed; it is told the weights, which it cannot estimate."""
-    found = learn(world, episodes=episodes, seed=seed, resamples=0, method=paper, weights=world.weights)
+    found = learn(world, episodes=episodes, seed=seed, resamples=0, method=algorithm_3, weights=world.weights)
     return controller_value(found.policy, world)
 
 
 def papers_recovery_narrow(world: RewardMixingMDP, episodes: int, seed: int) -> float:
     """The same with radii of three standard errors instead of Hoeffding's, which are far too wide at such budgets."""
     seen = explore(world, episodes=episodes, seed=seed)
-    found = recover(seen.gathered, seed=seed, method=paper, weights=world.weights, radius=normal(3.0))
+    found = recover(seen.gathered, seed=seed, method=algorithm_3, weights=world.weights, radius=normal(3.0))
     return controller_value(plan(found.model, gap=GAP).policy, world)
 
 

@@ -16,14 +16,22 @@ from benchmarks.recovery import analysis
 from benchmarks.recovery.settings import QUICK, SCALE, SEEDS, WORLDS, answers, corrupted, large, panel
 from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems, simulate, uniform
 from rewardmix.moments import Moments
-from rewardmix.recovery import aligned, best, confidence_set, feasibility, normal, paper, recover, start_only, sweep
-from rewardmix.recovery.evidence import Evidence
-from rewardmix.recovery.labels import alignment
-from rewardmix.recovery.likelihood import Fit, Mixture, climb, statistics
-from rewardmix.recovery.magnitudes import magnitudes, program_of
-from rewardmix.recovery.patterns import merged, patterns
-from rewardmix.recovery.rank_one import rank_one
-from rewardmix.recovery.result import Question
+from rewardmix.recovery import (
+    algorithm_3,
+    aligned,
+    best,
+    confidence_set,
+    normal,
+    recover,
+    start_only,
+    sweep_weights,
+)
+from rewardmix.recovery.bags import bags_of, merge_bags
+from rewardmix.recovery.evidence import Evidence, Question
+from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step
+from rewardmix.recovery.linear_program import feasible_point, magnitudes, program_of
+from rewardmix.recovery.moment_start import rank_one
+from rewardmix.recovery.recovery_result import alignment
 
 
 def rmse(found: RewardMixingMDP, model: RewardMixingMDP) -> float:
@@ -32,9 +40,9 @@ def rmse(found: RewardMixingMDP, model: RewardMixingMDP) -> float:
 
 def from_truth(episodes: Episodes, model: RewardMixingMDP, weights: Any, prior: float = 1.0) -> Fit:
     """EM started at the true parameters: what no method can know."""
-    bags = merged(patterns(episodes))
+    bags = merge_bags(bags_of(episodes))
     truth = Mixture(model.weights, model.laws.reshape(2, -1, model.num_values))
-    return climb(lambda m: statistics(bags, m), truth, average=bags.average, prior=prior, weights=weights)
+    return ascend(lambda m: e_step(bags, m), truth, average=bags.average, prior=prior, weights=weights)
 
 
 def program_scale() -> dict[str, Any]:
@@ -69,7 +77,7 @@ def program_scale() -> dict[str, Any]:
             "linprog_objective": float(other.fun),
             "rows_needed": solved.rows,
             "rounds": solved.rounds,
-            "feasibility_seconds": cpu_seconds(lambda rows=rows: feasibility.solve(rows), 3),
+            "feasibility_seconds": cpu_seconds(lambda rows=rows: feasible_point(rows), 3),
         }
     return out
 
@@ -103,8 +111,8 @@ def quality() -> dict[str, Any]:
         "best": lambda e: recover(e, weights="uniform"),
         "best, from moments": lambda e: recover(Moments.of(e), weights="uniform"),
         "without climbing": lambda e: recover(e, weights="uniform", method=start_only),
-        "paper, guaranteed radii": lambda e: recover(e, weights="uniform", method=paper),
-        "paper, 3 deviations": lambda e: recover(e, weights="uniform", method=paper, radius=normal(3.0)),
+        "paper, guaranteed radii": lambda e: recover(e, weights="uniform", method=algorithm_3),
+        "paper, 3 deviations": lambda e: recover(e, weights="uniform", method=algorithm_3, radius=normal(3.0)),
     }
     out: dict[str, Any] = {}
     for world, make in WORLDS.items():
@@ -181,7 +189,7 @@ def swept_weights() -> dict[str, Any]:
         model = problems.make("random", states=5, actions=3, horizon=6, seed=seed, weights=(0.3, 0.7))
         episodes = simulate(uniform(model), model, 20_000, seed=seed)
         optimum = plan(model, gap=1e-5).upper
-        for name, method in (("best", best), ("sweep of paper", sweep(model, step=0.05))):
+        for name, method in (("best", best), ("sweep of paper", sweep_weights(model, step=0.05))):
             found = recover(episodes, method=method, radius=normal(3.0))
             rows[name].append(regret(found.model, model, optimum))
     return {name: {"regret": float(np.mean(values))} for name, values in rows.items()}

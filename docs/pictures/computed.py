@@ -10,7 +10,7 @@ from docs.pictures.style import BLUE, FAINT, GREEN, GREY, HERE, INK, ORANGE, VIO
 import rewardmix as rm
 from rewardmix import recovery
 from rewardmix.planning import plan_markov, plan_told
-from rewardmix.recovery.magnitudes import magnitudes
+from rewardmix.recovery.linear_program import magnitudes
 
 COMMAND = "python -m docs.pictures.make"
 

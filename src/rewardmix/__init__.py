@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from rewardmix.planning import Comparison, Plan, compare, plan, plan_exact
     from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy, markov, uniform
     from rewardmix.problems import make_env
-    from rewardmix.recovery import ConfidenceSet, Recovery, choose_contexts, confidence_set, recover
+    from rewardmix.recovery import ConfidenceSet, Recovery, choose_contexts
+    from rewardmix.recovery.confidence_set import confidence_set
+    from rewardmix.recovery.recover import recover
     from rewardmix.simulation import simulate
 
 HOME = {

@@ -34,7 +34,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import AlphaVectors, Plan, plan
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
-from rewardmix.recovery.patterns import patterns
+from rewardmix.recovery.bags import bags_of
 
 OLD = Path(__file__).resolve().parents[1] / "schema1"
 ODD = [0, 1, -1, 2, 3, 7, 127, 128, -128, 255, 32_768, 65_536, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
@@ -345,7 +345,7 @@ def use_episodes(episodes: Episodes) -> None:
     moments = Moments.of(episodes)
     assert moments.episodes == len(episodes), "other episodes than there were"
     assert np.isfinite(episodes.returns).all(), "returns that are no numbers"
-    patterns(episodes)
+    bags_of(episodes)
     use_moments(moments)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rewardmix import bootstrap, learn, problems
-from rewardmix.bootstrap import bootstrap_regret, judge
+from rewardmix import learn, problems, regret
 from rewardmix.evaluation import controller_value
 from rewardmix.planning import plan, plan_exact
 from rewardmix.recovery import bootstrap as resampled_models
+from rewardmix.regret import bootstrap_regret, judge
 
 WORLD = problems.make("random", states=4, actions=2, horizon=5, seed=1)
 FIXED = plan(problems.make("random", states=4, actions=2, horizon=5, seed=2)).policy
@@ -62,8 +62,8 @@ def test_all_resamples_together_take_the_work_of_one_plan(learned, monkeypatch):
         limits.append(work_limit)
         return judge(policy, model, gap=gap, work_limit=1.0)
 
-    monkeypatch.setattr(bootstrap, "judge", spied)
+    monkeypatch.setattr(regret, "judge", spied)
     found = bootstrap_regret(learned.exploration.gathered, learned.recovery, FIXED, resamples=4, gap=1e-9)
-    assert limits == [bootstrap.usual_work(learned.model) / 4] * 4
+    assert limits == [regret.usual_work(learned.model) / 4] * 4
     assert found.gaps.min() > 1e-5
     assert found.gap == pytest.approx(found.gaps.mean())

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from rewardmix import InputError, learn, problems
-from rewardmix.bootstrap import BootstrapRegret
 from rewardmix.evaluation import interval
 from rewardmix.exploration import explore, practical, theory
 from rewardmix.exploration import paper as paper_setting
@@ -24,7 +23,8 @@ from rewardmix.learning.certificate import (
 )
 from rewardmix.learning.facts import KINDS, SENTENCES, Fact, Premise, proved
 from rewardmix.planning import plan
-from rewardmix.recovery import best, hoeffding, normal, paper, recover
+from rewardmix.recovery import algorithm_3, best, hoeffding, normal, recover
+from rewardmix.regret import BootstrapRegret
 
 WORLD = problems.make("hard")
 HALVES = np.array([0.5, 0.5])
@@ -34,8 +34,8 @@ HALVES = np.array([0.5, 0.5])
 def whole():
     """What was asked and found in a run that the theorem speaks of, but for its constant."""
     exploration = explore(WORLD, threshold=0.5, confidence=theory)
-    recovery = recover(exploration.gathered, weights=HALVES, method=paper, accuracy=4.0)
-    asked = Asked(theory, paper, hoeffding, HALVES, 4.0, 0.05, 0.0, 1e-3)
+    recovery = recover(exploration.gathered, weights=HALVES, method=algorithm_3, accuracy=4.0)
+    asked = Asked(theory, algorithm_3, hoeffding, HALVES, 4.0, 0.05, 0.0, 1e-3)
     bootstrap = BootstrapRegret(0.1, 0.2, np.array([0.0, 0.2]), np.array([1e-4, 1e-4]))
     found = Found(exploration, 0, recovery, plan(recovery.model), bootstrap, None, "threshold", 0.5)
     return asked, found
@@ -226,9 +226,9 @@ def test_trying_the_policy_replaces_the_sentence_that_it_was_not_tried(whole):
     ("options", "missing"),
     [
         ({"num_contexts": 3}, {"two contexts", "weights known to be equal", "recovery by Algorithm 3 (method=paper)"}),
-        ({"weights": (0.4, 0.6), "method": paper}, {"weights known to be equal"}),
+        ({"weights": (0.4, 0.6), "method": algorithm_3}, {"weights known to be equal"}),
         ({"weights": "uniform"}, {"recovery by Algorithm 3 (method=paper)"}),
-        ({"weights": "uniform", "method": paper}, set()),
+        ({"weights": "uniform", "method": algorithm_3}, set()),
     ],
 )
 def test_runs_say_which_premises_they_miss(options, missing):

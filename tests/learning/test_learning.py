@@ -6,15 +6,14 @@ import pytest
 
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems, simulate
 from rewardmix._core.streams import Role, seed_for
-from rewardmix.bootstrap import bootstrap_regret
 from rewardmix.evaluation import interval
 from rewardmix.exploration import paper, practical, theory
 from rewardmix.learning import Stage, learn, stopping
 from rewardmix.learning.certificate import Asked, Found, certify
 from rewardmix.learning.stopping import FIRST_ROUND, MOST_EPISODES, MOST_ROUNDS
 from rewardmix.policy import Controller
-from rewardmix.recovery import best, hoeffding
-from rewardmix.recovery import paper as algorithm_3
+from rewardmix.recovery import algorithm_3, best, hoeffding
+from rewardmix.regret import bootstrap_regret
 
 
 @pytest.mark.parametrize(("name", "options"), [("shop", {}), ("probe", {}), ("riverswim", {}), ("lock", {"steps": 6})])

@@ -14,8 +14,8 @@ from rewardmix.logs.behaviour import followed, logging_test
 from rewardmix.logs.offpolicy import chances, off_policy
 from rewardmix.logs.validation import logliks
 from rewardmix.recovery import aligned, recover
-from rewardmix.recovery.likelihood import Mixture, statistics
-from rewardmix.recovery.patterns import patterns
+from rewardmix.recovery.bags import bags_of
+from rewardmix.recovery.likelihood import Mixture, e_step
 
 
 def test_a_uniform_log_is_fitted_as_recovery_does_from_the_same_episodes(tmp_path):
@@ -194,10 +194,10 @@ def test_chances_are_counted_shares():
 
 def test_logliks_add_up_to_the_log_likelihood():
     episodes = oracles.shortened(oracles.uniform_log(200))
-    bags = patterns(episodes)
+    bags = bags_of(episodes)
     laws = np.random.default_rng(0).dirichlet(np.ones(2), size=(3, bags.num_points))
     mixture = Mixture(np.array([0.2, 0.3, 0.5]), laws)
-    assert logliks(bags, mixture).sum() == pytest.approx(statistics(bags, mixture).loglik, rel=1e-12)
+    assert logliks(bags, mixture).sum() == pytest.approx(e_step(bags, mixture).loglik, rel=1e-12)
 
 
 def test_weights_that_nobody_can_know_get_no_interval():

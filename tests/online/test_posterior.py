@@ -11,7 +11,7 @@ from rewardmix._core.streams import Role
 from rewardmix._core.streams import stream as stream_of
 from rewardmix.online import kernels, posterior
 from rewardmix.online.posterior import Chains, Evidence
-from rewardmix.recovery.patterns import Patterns, merged
+from rewardmix.recovery.bags import Bags, merge_bags
 
 
 def evidence_of(episodes, num_points, num_values) -> Evidence:
@@ -22,8 +22,8 @@ def evidence_of(episodes, num_points, num_values) -> Evidence:
         seen = sorted({x for x, _ in steps})
         for x in seen:
             together[x, seen] += 1
-    bags = Patterns(symbols, np.concatenate([[0], np.cumsum(lengths)]), np.ones(len(episodes)), num_points, num_values)
-    return Evidence(merged(bags), together)
+    bags = Bags(symbols, np.concatenate([[0], np.cumsum(lengths)]), np.ones(len(episodes)), num_points, num_values)
+    return Evidence(merge_bags(bags), together)
 
 
 def drawn_episodes(weights, laws, visited, rng):

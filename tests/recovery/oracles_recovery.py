@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 
 from rewardmix.episodes import Episodes
+from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import Mixture
-from rewardmix.recovery.patterns import Patterns
 
 
 def joint_table(bag, mixture):
@@ -18,11 +18,11 @@ def joint_table(bag, mixture):
     )
 
 
-def bags_of(patterns):
+def listed(bags):
     """[(count, [(x, z), ...]), ...]."""
     return [
-        (count, [divmod(int(s), patterns.num_values) for s in patterns.symbols[low:high]])
-        for count, low, high in zip(patterns.counts, patterns.offsets[:-1], patterns.offsets[1:], strict=True)
+        (count, [divmod(int(s), bags.num_values) for s in bags.symbols[low:high]])
+        for count, low, high in zip(bags.counts, bags.offsets[:-1], bags.offsets[1:], strict=True)
     ]
 
 
@@ -42,7 +42,7 @@ def every_outcome(mixture, paths, share=None):
             lengths.append(len(path))
             counts.append(joint_table(bag, mixture).sum() * (1.0 / len(paths) if share is None else share[k]))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Patterns(np.array(symbols, np.int32), offsets, np.array(counts), points, values)
+    return Bags(np.array(symbols, np.int32), offsets, np.array(counts), points, values)
 
 
 def drawn(rng, mixture, paths):

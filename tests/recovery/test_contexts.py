@@ -4,9 +4,9 @@ import pytest
 from recovery.oracles_recovery import drawn, random_mixture
 from rewardmix import InputError
 from rewardmix.recovery import choose_contexts, recover
-from rewardmix.recovery.labels import alignment
-from rewardmix.recovery.likelihood import climb, statistics
-from rewardmix.recovery.patterns import merged, patterns
+from rewardmix.recovery.bags import bags_of, merge_bags
+from rewardmix.recovery.likelihood import ascend, e_step
+from rewardmix.recovery.recovery_result import alignment
 
 
 def three(seed, values=2):
@@ -19,8 +19,8 @@ def three(seed, values=2):
 def test_three_contexts_are_found(values):
     truth, episodes = three(1, values)
     found = recover(episodes, num_contexts=3)
-    bags = merged(patterns(episodes))
-    fit = climb(lambda m: statistics(bags, m), truth, average=bags.average, prior=1.0)
+    bags = merge_bags(bags_of(episodes))
+    fit = ascend(lambda m: e_step(bags, m), truth, average=bags.average, prior=1.0)
     assert found.info.loglik >= fit.loglik - 1e-3
     laws = found.model.laws.reshape(3, 8, values)
     order = alignment(laws, truth.laws)
@@ -53,7 +53,7 @@ def test_the_number_of_contexts_is_chosen():
 
 def test_one_context_has_the_likelihood_of_the_average():
     _, episodes = three(4)
-    bags = patterns(episodes)
+    bags = bags_of(episodes)
     seen = bags.occurrences
     expected = (seen * np.log(seen / seen.sum(axis=1, keepdims=True))).sum()
     assert choose_contexts(episodes, max_contexts=1).loglik[1] == pytest.approx(expected)

@@ -5,9 +5,9 @@ from scipy import stats
 from recovery.oracles_recovery import every_outcome, random_mixture
 from rewardmix import problems, simulate, uniform
 from rewardmix.recovery import recover
-from rewardmix.recovery.intervals import interval, standard_errors
-from rewardmix.recovery.labels import alignment
-from rewardmix.recovery.likelihood import Mixture, statistics
+from rewardmix.recovery.likelihood import Mixture, e_step
+from rewardmix.recovery.recovery_result import alignment
+from rewardmix.recovery.standard_errors import limits_95, standard_errors
 
 
 @pytest.mark.parametrize(("contexts", "values"), [(2, 2), (2, 3), (3, 2)])
@@ -17,7 +17,7 @@ def test_errors_are_those_of_the_inverse_hessian(contexts, values, free):
     truth = random_mixture(np.random.default_rng(2), contexts, points, values)
     bags = every_outcome(truth, [(0, 1, 2, 0, 1, 2) if values == 2 else (0, 1, 2, 2)])
     bags = bags.reweighted(bags.counts * 1e6)
-    found, weight_errors = standard_errors(bags, truth, statistics(bags, truth), bags.average, 0.0, free_weights=free)
+    found, weight_errors = standard_errors(bags, truth, e_step(bags, truth), bags.average, 0.0, free_weights=free)
     laws = contexts * points * (values - 1)
 
     def mixture_at(theta):
@@ -27,7 +27,7 @@ def test_errors_are_those_of_the_inverse_hessian(contexts, values, free):
         return Mixture(weights, full)
 
     def loglik(theta):
-        return statistics(bags, mixture_at(theta)).loglik  # checked against the joint table elsewhere
+        return e_step(bags, mixture_at(theta)).loglik  # checked against the joint table elsewhere
 
     theta = truth.laws[..., 1:].ravel()
     theta = np.concatenate([theta, truth.weights[1:]]) if free else theta
@@ -48,24 +48,24 @@ def test_what_the_data_cannot_tell_has_an_infinite_error():
     truth = random_mixture(np.random.default_rng(3), 2, 3, weights=[0.5, 0.5])
     bags = every_outcome(truth, [(0,), (1, 1, 1)])  # 0 always alone, 2 never
     bags = bags.reweighted(bags.counts * 1e4)
-    errors, _ = standard_errors(bags, truth, statistics(bags, truth), bags.average, 0.0, free_weights=False)
+    errors, _ = standard_errors(bags, truth, e_step(bags, truth), bags.average, 0.0, free_weights=False)
     assert np.isinf(errors[:, 0]).all()
     assert np.isinf(errors[:, 2]).all()
     assert (errors[:, 1] < 0.1).all()
-    lower, upper = interval(truth.laws, errors)
+    lower, upper = limits_95(truth.laws, errors)
     np.testing.assert_array_equal(lower[:, [0, 2]], 0.0)
     np.testing.assert_array_equal(upper[:, [0, 2]], 1.0)
 
 
 def test_many_parameters_use_the_information_of_each_state_action(monkeypatch):
-    from rewardmix.recovery import intervals
+    from rewardmix.recovery import standard_errors as module
 
     truth = random_mixture(np.random.default_rng(4), 2, 3, weights=[0.5, 0.5])
     bags = every_outcome(truth, [(0, 1, 2, 0, 1, 2)])
     bags = bags.reweighted(bags.counts * 1e5)
-    arguments = bags, truth, statistics(bags, truth), bags.average, 0.0
+    arguments = bags, truth, e_step(bags, truth), bags.average, 0.0
     joint, _ = standard_errors(*arguments, free_weights=False)
-    monkeypatch.setattr(intervals, "LARGEST", 0)
+    monkeypatch.setattr(module, "LARGEST", 0)
     own, _ = standard_errors(*arguments, free_weights=False)
     assert (own <= joint * (1 + 1e-9)).all()  # knowing the other state-actions exactly can only help
     assert (own > 0.3 * joint).all()
@@ -84,6 +84,6 @@ def test_limits_of_rewards_hold_in_95_percent():
 def test_limits_are_those_of_the_normal_law():
     laws, errors = np.array([0.5, 0.4, 0.01, 0.99]), np.array([0.1, 0.0, 0.1, 0.1])
     half = stats.norm.ppf(0.975) * errors
-    lower, upper = interval(laws, errors)
+    lower, upper = limits_95(laws, errors)
     np.testing.assert_allclose(lower, np.maximum(laws - half, 0.0), rtol=1e-12)
     np.testing.assert_allclose(upper, np.minimum(laws + half, 1.0), rtol=1e-12)

@@ -6,7 +6,7 @@ import pytest
 from recovery.oracles_recovery import random_mixture
 from rewardmix import problems
 from rewardmix.recovery import aligned
-from rewardmix.recovery.labels import alignment, canonical
+from rewardmix.recovery.recovery_result import alignment, canonical
 
 
 @pytest.mark.parametrize("contexts", [2, 3, 5])

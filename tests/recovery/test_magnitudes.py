@@ -6,9 +6,15 @@ from scipy.optimize import linprog
 
 from recovery.sets import around, random_set, with_centres
 from rewardmix import RewardMixingMDP
-from rewardmix.recovery import feasibility
-from rewardmix.recovery.magnitudes import caps, growth, magnitudes, one_sided_caps, program_of
-from rewardmix.recovery.solver import minimise
+from rewardmix.recovery.linear_program import (
+    caps,
+    feasible_point,
+    growth,
+    magnitudes,
+    minimise,
+    one_sided_caps,
+    program_of,
+)
 
 
 def linear_program(rows):
@@ -41,7 +47,7 @@ def test_row_generation_has_the_objective_of_all_rows(seed, share):
 def test_feasibility_is_that_of_linprog(seed):
     box, _ = random_set(6, seed=seed, noise=3.0)
     rows = program_of(box)
-    point, cycle = feasibility.solve(rows)
+    point, cycle = feasible_point(rows)
     assert (point is None) == (linear_program(rows).status == 2)
     if point is not None:
         total = point[rows.first] + point[rows.second]
@@ -58,20 +64,20 @@ def test_feasibility_is_that_of_linprog(seed):
 
 
 def test_seeds_above_cover_both_outcomes():
-    verdicts = {feasibility.solve(program_of(random_set(6, seed=seed, noise=3.0)[0]))[1] is None for seed in range(30)}
+    verdicts = {feasible_point(program_of(random_set(6, seed=seed, noise=3.0)[0]))[1] is None for seed in range(30)}
     assert verdicts == {True, False}
 
 
 def test_kappa_is_the_least_growth_that_helps():
     for seed in range(30):
         box, _ = random_set(6, seed=seed, noise=3.0)
-        _, cycle = feasibility.solve(program_of(box))
+        _, cycle = feasible_point(program_of(box))
         if cycle is None:
             continue
         kappa = growth(box, None, cycle)
         assert kappa > 1.0
-        assert feasibility.solve(program_of(box.grown(kappa * 1.0001)))[1] is None
-        assert feasibility.solve(program_of(box.grown(kappa * 0.999)))[1] is not None
+        assert feasible_point(program_of(box.grown(kappa * 1.0001)))[1] is None
+        assert feasible_point(program_of(box.grown(kappa * 0.999)))[1] is not None
         answer = magnitudes(box)
         assert answer.kappa == pytest.approx(kappa)
         assert answer.status == ("grown" if kappa <= 1.5 else "elastic")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from recovery.sets import random_set, with_centres
-from rewardmix.recovery.rank_one import rank_one
+from rewardmix.recovery.moment_start import rank_one
 
 PAIRWISE = ("first", "second", "centre", "radius", "deviation", "null_deviation", "counts")
 

@@ -9,20 +9,20 @@ from rewardmix import InputError, RewardMixingMDP, plan, problems, simulate, uni
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery import (
+    algorithm_3,
     aligned,
     best,
     bootstrap,
     confidence_set,
     exact,
     normal,
-    paper,
     recover,
     spectral,
     start_only,
-    sweep,
+    sweep_weights,
 )
-from rewardmix.recovery.likelihood import Mixture, climb, statistics
-from rewardmix.recovery.patterns import merged, patterns
+from rewardmix.recovery.bags import bags_of, merge_bags
+from rewardmix.recovery.likelihood import Mixture, ascend, e_step
 
 
 def model_with(values, seed=0, weights=(0.5, 0.5)):
@@ -37,7 +37,7 @@ def error(found, model):
     return float(np.sqrt(((aligned(found, model).laws - model.laws) ** 2).mean()))
 
 
-@pytest.mark.parametrize("method", [best, paper, spectral, start_only], ids=lambda method: method.__name__)
+@pytest.mark.parametrize("method", [best, algorithm_3, spectral, start_only], ids=lambda method: method.__name__)
 @pytest.mark.parametrize("values", [2, 3, 4])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_exact_set_gives_the_exact_model(method, values, seed):
@@ -53,20 +53,20 @@ def test_the_exact_set_gives_the_exact_model(method, values, seed):
 
 def test_the_exact_set_gives_the_exact_model_to_a_sweep():
     model = model_with(2, 1)
-    found = recover(exact(model), method=sweep(model, step=0.25))
+    found = recover(exact(model), method=sweep_weights(model, step=0.25))
     np.testing.assert_allclose(aligned(found.model, model).laws, model.laws, atol=1e-7)
     assert [start.name for start in found.info.starts] == ["weight 0.2500", "weight 0.5000", "weight 0.7500"]
     assert "earned most" in found.info.convergence
 
 
 @pytest.mark.parametrize("weights", [(0.2, 0.8), (0.7, 0.3)])
-@pytest.mark.parametrize("method", [best, paper, spectral], ids=lambda method: method.__name__)
+@pytest.mark.parametrize("method", [best, algorithm_3, spectral], ids=lambda method: method.__name__)
 def test_known_weights_that_are_not_equal_are_oriented_by_episodes(weights, method):
     model = model_with(2, 2, weights)
     episodes = simulate(uniform(model), model, 60_000, seed=1)
     found = recover(episodes, method=method, weights=weights, radius=normal(4.0))
     np.testing.assert_array_equal(found.model.weights, weights)
-    np.testing.assert_allclose(found.model.rewards, model.rewards, atol=0.03 if method is not paper else 0.25)
+    np.testing.assert_allclose(found.model.rewards, model.rewards, atol=0.03 if method is not algorithm_3 else 0.25)
     assert np.corrcoef(found.model.gap.ravel(), model.gap.ravel())[0, 1] > 0.8
 
 
@@ -75,9 +75,9 @@ def test_best_is_the_likelihood_climbed_from_the_truth(values):
     model = model_with(values, 3)
     episodes = simulate(uniform(model), model, 5000, seed=2)
     found = recover(episodes, weights="uniform")
-    bags = merged(patterns(episodes))
+    bags = merge_bags(bags_of(episodes))
     truth = Mixture(model.weights, model.laws.reshape(2, 6, values))
-    fit = climb(lambda m: statistics(bags, m), truth, average=bags.average, prior=1.0, weights=model.weights)
+    fit = ascend(lambda m: e_step(bags, m), truth, average=bags.average, prior=1.0, weights=model.weights)
     assert found.info.loglik == pytest.approx(fit.loglik, abs=1e-3)
     assert found.info.reproduced >= 2
     assert found.info.certificate.contained
@@ -149,7 +149,7 @@ def degenerate():
     yield "ended early", made(walk, coin, 2, lengths=rng.integers(1, 5, 200)), "contexts may be identical"
 
 
-@pytest.mark.parametrize("method", [best, paper, start_only], ids=lambda method: method.__name__)
+@pytest.mark.parametrize("method", [best, algorithm_3, start_only], ids=lambda method: method.__name__)
 @pytest.mark.parametrize(("episodes", "said"), [case[1:] for case in degenerate()], ids=[c[0] for c in degenerate()])
 def test_degenerate_data_give_a_model_that_says_what_is_unknown(episodes, said, method):
     for data in (episodes, Moments.of(episodes)):
@@ -224,16 +224,19 @@ def test_refusals_say_what_is_wrong():
         ({"data": Moments.empty(2, 2, 3)}, r"moments: found no episodes"),
         ({"data": episodes[:0]}, r"moments: found no episodes"),
         ({"data": [1, 2]}, r"data: found list, expected Episodes, Moments or a ConfidenceSet"),
-        ({"method": "best"}, r"method: found 'best', expected a function: best, paper, spectral or sweep"),
+        ({"method": "best"}, r"method: found 'best', expected a function: best, algorithm_3, spectral or sweep"),
         ({"num_contexts": 1}, r"num_contexts: found 1, expected a whole number of at least 2"),
         ({"weights": "equal"}, r"weights: found 'equal', expected \"uniform\""),
         ({"weights": (0.5, 0.6)}, r"weights: found sum 1\.1"),
         ({"weights": (0.0, 1.0)}, r"weights\[0\]: found 0\.0, expected a positive weight"),
         ({"prior": -1.0}, r"prior: found -1\.0, expected a finite number above 0"),
-        ({"method": paper, "num_contexts": 3}, r"num_contexts: found 3, expected 2, the only number that paper is for"),
+        (
+            {"method": algorithm_3, "num_contexts": 3},
+            r"num_contexts: found 3, expected 2, the only number that algorithm_3 is for",
+        ),
         ({"data": Moments.of(episodes), "num_contexts": 3}, r"data: found moments without episodes, expected Episodes"),
         ({"method": spectral}, r"data: found no episode with both x = \d and x = \d"),
-        ({"method": sweep(model), "weights": "uniform"}, r"method: found sweep with 2 contexts, weights known"),
+        ({"method": sweep_weights(model), "weights": "uniform"}, r"method: found sweep with 2 contexts, weights known"),
     ]
     for options, message in cases:
         with pytest.raises(InputError, match=message):
@@ -246,7 +249,7 @@ def test_the_paper_model_is_in_its_confidence_set():
     for seed in range(10):
         moments = Moments.of(simulate(uniform(model), model, 30_000, seed=seed))
         box = confidence_set(moments, radius=normal(4.0))
-        found = recover(box, method=paper, weights="uniform")
+        found = recover(box, method=algorithm_3, weights="uniform")
         assert found.info.certificate.program == "feasible"
         assert found.info.certificate.conflicts == ()
         inside += box.contains(found.model)
@@ -278,7 +281,7 @@ def test_kappa_says_what_is_known_of_the_weights_it_was_computed_at():
     }
     for expected, (data, weights) in asked.items():
         assert recover(data, weights=weights).info.certificate.kappa_weights == expected
-    assert recover(episodes, method=sweep(model, step=0.25)).info.certificate.kappa_weights == "estimated"
+    assert recover(episodes, method=sweep_weights(model, step=0.25)).info.certificate.kappa_weights == "estimated"
 
 
 @pytest.mark.parametrize("contexts", [2, 3])
@@ -289,7 +292,7 @@ def test_the_prior_pulls_to_what_episodes_paid_that_did_not_follow_rewards(conte
     blind = blind[(blind.states[:, :-1] * 2 + blind.actions != 5).all(axis=1)]  # state-action 5 is left to the others
     following = simulate(plan(model).policy, model, 2000, seed=2)
     following = following[following.returns >= 4]  # what followed rewards and found them, at its worst
-    both, alone = patterns(blind + following).average, patterns(blind).average
+    both, alone = bags_of(blind + following).average, bags_of(blind).average
     assert np.abs(both - alone)[:5].max() > 0.2
     found = recover(blind, following=following, num_contexts=contexts, weights="uniform", prior=1e7)
     laws = found.model.laws.reshape(contexts, 6, 2)
@@ -304,7 +307,7 @@ def test_a_state_action_that_was_never_visited_has_the_mean_law_of_the_others_ev
     episodes = simulate(uniform(model), model, 300, seed=0)
     path = episodes.states[:, :-1] * 2 + episodes.actions
     episodes = episodes[((path != 3) & ((path != 6) | (np.arange(5) == 4))).all(axis=1)]  # not 3, and 6 rarely
-    bags, moments = patterns(episodes), Moments.of(episodes)
+    bags, moments = bags_of(episodes), Moments.of(episodes)
     assert moments.samples[3] == 0
     np.testing.assert_allclose(bags.average[3], bags.average[np.arange(8) != 3].mean(axis=0))
     laws = confidence_set(moments).average_laws

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from recovery.sets import random_set
-from rewardmix.recovery.certificate import parities
-from rewardmix.recovery.signs import _improve, components, parity, spanning_tree, spectral_signs, two_sided
+from rewardmix.recovery.signs import _improve, components, parities, parity, spanning_tree, spectral_signs, two_sided
 
 
 def random_pairs(rng, size, share):

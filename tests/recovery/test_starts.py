@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recovery.oracles_recovery import random_mixture
-from rewardmix.recovery.starts import flips, inward, mixture_of, spread_laws
+from rewardmix.recovery.moment_start import flips, inward, mixture_of_spread, spread_laws
 
 
 @pytest.mark.parametrize("values", [2, 3])
@@ -13,14 +13,14 @@ def test_average_and_spread_give_their_model_back(w, values):
     truth = random_mixture(np.random.default_rng(1), 2, 4, values, weights=[w, 1 - w])
     average = np.tensordot(truth.weights, truth.laws, axes=1)
     spread = np.sqrt(w * (1 - w)) * (truth.laws[0] - truth.laws[1])
-    np.testing.assert_allclose(mixture_of(average, spread, truth.weights).laws, truth.laws, atol=1e-12)
+    np.testing.assert_allclose(mixture_of_spread(average, spread, truth.weights).laws, truth.laws, atol=1e-12)
 
 
 def test_a_spread_that_is_too_long_is_shortened_and_keeps_the_average():
     average = np.array([[0.3, 0.7], [0.9, 0.1]])
     spread = spread_laws(np.array([0.6, -0.2]), 2)
     weights = np.array([0.2, 0.8])
-    laws = mixture_of(average, spread, weights).laws
+    laws = mixture_of_spread(average, spread, weights).laws
     np.testing.assert_allclose(np.tensordot(weights, laws, axes=1), average, atol=1e-12)
     np.testing.assert_allclose(laws.sum(axis=2), 1.0, atol=1e-12)
     assert laws.min() == pytest.approx(0.0, abs=1e-12)
@@ -29,7 +29,7 @@ def test_a_spread_that_is_too_long_is_shortened_and_keeps_the_average():
 
 
 def test_starts_lie_inside():
-    mixture = mixture_of(np.array([[0.5, 0.5]]), np.array([[-0.5, 0.5]]), np.array([0.5, 0.5]))
+    mixture = mixture_of_spread(np.array([[0.5, 0.5]]), np.array([[-0.5, 0.5]]), np.array([0.5, 0.5]))
     assert mixture.laws.min() == 0.0
     inside = inward(mixture, np.array([[0.5, 0.5]]))
     assert inside.laws.min() == pytest.approx(0.02 * 0.5)

@@ -3,8 +3,8 @@ import pytest
 from scipy import stats
 
 from recovery.oracles_recovery import drawn, every_outcome, random_mixture
-from rewardmix.recovery.patterns import patterns
-from rewardmix.recovery.weights import closed_form, orientation, weight_of
+from rewardmix.recovery.bags import bags_of
+from rewardmix.recovery.moment_start import closed_form, orientation, weight_of
 
 
 def parts(mixture):
@@ -56,7 +56,7 @@ def test_slopes_that_are_noise_seldom_decide(w):
     """Over many small logs the slope scatters around the truth by its standard error, and two of them decide."""
     rng = np.random.default_rng(8)
     mixture = random_mixture(rng, 2, 3, weights=[w, 1 - w])
-    bags = (patterns(drawn(rng, mixture, rng.integers(0, 3, (400, 5)))) for _ in range(200))
+    bags = (bags_of(drawn(rng, mixture, rng.integers(0, 3, (400, 5)))) for _ in range(200))
     found = [orientation(bag, *parts(mixture), np.zeros(3, np.int64)) for bag in bags]
     truth = (1 - 2 * w) / np.sqrt(w * (1 - w))
     scores = np.array([(one.slope[0] - truth) / one.error[0] for one in found])

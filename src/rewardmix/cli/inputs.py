@@ -96,7 +96,7 @@ def method_of(text: str) -> Any:
     """A method of recovery by its name."""
     from rewardmix import recovery
 
-    return _chosen("--method", text, {"best": recovery.best, "paper": recovery.paper})
+    return _chosen("--method", text, {"best": recovery.best, "paper": recovery.algorithm_3})
 
 
 def toml_of(option: str, path: Path) -> dict[str, Any]:

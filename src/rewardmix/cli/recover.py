@@ -14,7 +14,8 @@ from rewardmix.cli.progress import live_line
 if TYPE_CHECKING:
     from rewardmix.recovery import Recovery
 
-METHODS = ("best", "paper", "spectral")
+METHODS = {"best": "best", "paper": "algorithm_3", "spectral": "spectral"}
+"""Name of a method on the command line -> in ``rewardmix.recovery``."""
 
 
 def recover(
@@ -52,7 +53,7 @@ def recover(
             num_contexts=number,
             weights=inputs.weights_of(weights),
             prior=prior,
-            method=getattr(recovery, method),
+            method=getattr(recovery, METHODS[method]),
             seed=seed,
             failure=failure,
             accuracy=accuracy,

@@ -40,7 +40,6 @@ from rewardmix._core.checks import (
 )
 from rewardmix._core.limits import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
 from rewardmix._core.streams import Role, seed_for
-from rewardmix.bootstrap import BootstrapRegret, bootstrap_regret
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value, interval
 from rewardmix.exploration import Exploration, batched, practical, selected
@@ -53,8 +52,9 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, best, hoeffding, recover
-from rewardmix.recovery.front import as_weights
-from rewardmix.recovery.result import Method
+from rewardmix.recovery.recover import as_weights
+from rewardmix.recovery.recovery_result import Method
+from rewardmix.regret import BootstrapRegret, bootstrap_regret
 from rewardmix.simulation import simulate
 
 KEPT_STEPS = 1 << 27
@@ -122,7 +122,7 @@ def learn(
         seed: the same seed gives the same result.
         confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``. The last two are Algorithm 1 as
             printed: without a budget they explore until V_0 is at the threshold of the theorem.
-        method: of recovery, ``best`` or ``paper`` (Algorithm 3 as printed).
+        method: of recovery, ``best`` or ``algorithm_3`` (as printed).
         refine: largest share of the episodes that refinement gets, once every action was tried; 0 is exploration and
             nothing else, as printed. Only the practical setting refines, with ``best``, up to a million episodes, and
             not in vector environments.
@@ -207,7 +207,7 @@ class _Run:
         """Refuse what cannot be asked, or afforded, before anything is played."""
         check_callback("on_update", on_update)
         if not callable(self.method):
-            refuse("method", quoted(self.method), "a function: best or paper of rewardmix.recovery")
+            refuse("method", quoted(self.method), "a function: best or algorithm_3 of rewardmix.recovery")
         states, actions, length = self._sizes()
         played = FIRST_ROUND if episodes is None else as_count("episodes", episodes)
         points, values = states * actions, self._num_values()

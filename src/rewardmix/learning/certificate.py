@@ -15,7 +15,6 @@ import numpy as np
 
 from rewardmix import theory
 from rewardmix._core.checks import Floats
-from rewardmix.bootstrap import BootstrapRegret
 from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
 from rewardmix.exploration.bonuses import Confidence, Practical, Theory
@@ -23,9 +22,10 @@ from rewardmix.exploration.exploration_result import Coverage
 from rewardmix.learning.facts import Fact, Premise, proved
 from rewardmix.planning import Plan
 from rewardmix.planning.plans import rounding_bound
-from rewardmix.recovery import Recovery, hoeffding, paper
-from rewardmix.recovery.covariances import Radius
-from rewardmix.recovery.result import Method
+from rewardmix.recovery import Recovery, algorithm_3, hoeffding
+from rewardmix.recovery.confidence_set import Radius
+from rewardmix.recovery.recovery_result import Method
+from rewardmix.regret import BootstrapRegret
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +248,7 @@ def theorem_premises(asked: Asked, found: Found) -> tuple[Premise, ...]:
         Premise("weights known to be equal", equal),
         Premise("two reward values", model.num_values == 2),
         *interval_premises(asked, found),
-        Premise("recovery by Algorithm 3 (method=paper)", asked.method is paper),
+        Premise("recovery by Algorithm 3 (method=paper)", asked.method is algorithm_3),
         _contained(found),
         Premise("V_0 at most the threshold", reached),
     )

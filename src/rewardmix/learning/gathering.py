@@ -23,7 +23,7 @@ from rewardmix.learning.refinement import refine, stored_batches
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.plans import Round
 from rewardmix.recovery import Recovery, best
-from rewardmix.recovery.result import Method
+from rewardmix.recovery.recovery_result import Method
 
 COVERED = 0.5
 """V_0 at which the practical setting may stop."""

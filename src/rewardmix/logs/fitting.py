@@ -33,15 +33,14 @@ from rewardmix.logs.workers import Cluster, Crew
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
-from rewardmix.recovery import Info, Recovery, best, confidence_set
+from rewardmix.recovery import Recovery, RecoveryInfo, best, confidence_set
+from rewardmix.recovery.assessment import finished
+from rewardmix.recovery.bags import merge_bags, shares
 from rewardmix.recovery.bootstrap import mixture_of_model
-from rewardmix.recovery.contexts import ENOUGH, climb_many
-from rewardmix.recovery.evidence import Evidence
-from rewardmix.recovery.finish import finished
-from rewardmix.recovery.front import as_weights
-from rewardmix.recovery.likelihood import Mixture, Statistics, climb, statistics
-from rewardmix.recovery.patterns import merged, shares
-from rewardmix.recovery.result import Question
+from rewardmix.recovery.evidence import Evidence, Question
+from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step
+from rewardmix.recovery.many_contexts import ENOUGH, ascend_many
+from rewardmix.recovery.recover import as_weights
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
@@ -88,7 +87,7 @@ class FitInfo:
     notes: Notes
     schema: LogSchema
     moments: Moments
-    recovery: Info
+    recovery: RecoveryInfo
     criterion: dict[int, float]
     coverage: Coverage
     logging: LoggingTest
@@ -170,7 +169,7 @@ def fit(
     tell(Progress("start"))
     sample = data.sample(SAMPLE, seed)
     confidence = confidence_set(moments, failure=failure, accuracy=accuracy)
-    bags = merged(sample.patterns(data.schema))
+    bags = merge_bags(sample.patterns(data.schema))
     evidence = Evidence(confidence, moments, bags, bags)
     contexts, criterion = _contexts(num_contexts, evidence, max_contexts, seed)
     question = Question(contexts, as_weights(weights, contexts), prior, int(seed))
@@ -260,9 +259,9 @@ def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tup
     assert bags is not None
     visited = int((bags.occurrences.sum(axis=1) > 0).sum()) * (bags.num_values - 1)
     penalty = float(log(max(bags.total, 2.0)))
-    criterion = {1: -2 * statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik + visited * penalty}
+    criterion = {1: -2 * e_step(bags, Mixture(np.ones(1), bags.average[None])).loglik + visited * penalty}
     for number in range(2, as_count("max_contexts", most, least=2) + 1):
-        fits = climb_many(evidence, Question(number, None, 0.0, seed), tolerance=ENOUGH / bags.total, polished=3)
+        fits = ascend_many(evidence, Question(number, None, 0.0, seed), tolerance=ENOUGH / bags.total, polished=3)
         loglik = max(one.loglik for one in fits)
         criterion[number] = -2 * loglik + (number * visited + number - 1) * penalty
         if number > 2 and criterion[number] > criterion[number - 1]:
@@ -272,7 +271,7 @@ def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tup
 
 def statistics_of(part: Any, schema: LogSchema, mixture: Mixture) -> Statistics:
     """The E-step on one part of a log."""
-    return statistics(loaded(part).patterns(schema), mixture)
+    return e_step(loaded(part).patterns(schema), mixture)
 
 
 def _recovered(
@@ -295,7 +294,7 @@ def _recovered(
 
     mixture = mixture_of_model(start.model, data.schema)
     average = shares(expect(mixture).outcomes.sum(axis=0))
-    done = climb(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
+    done = ascend(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
     scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
     whole = replace(evidence, bags=scaled)
     recovery = finished("best", whole, question, [done], bags=scaled, source=start.info.weights)
@@ -313,8 +312,8 @@ def _criterion(
     """One context against those that were fitted, on the same episodes."""
     model = recovery.model
     bags = sample.patterns(schema)
-    alone = statistics(bags, Mixture(np.ones(1), bags.average[None])).loglik
-    loglik = statistics(bags, mixture_of_model(model, schema)).loglik
+    alone = e_step(bags, Mixture(np.ones(1), bags.average[None])).loglik
+    loglik = e_step(bags, mixture_of_model(model, schema)).loglik
     visited = int((moments.samples > 0).sum()) * (schema.num_values - 1)
     penalty = float(log(max(len(sample), 2.0)))
     many = model.num_contexts

@@ -25,7 +25,7 @@ from rewardmix.model import state_action
 from rewardmix.moments import Moments
 
 if TYPE_CHECKING:
-    from rewardmix.recovery.patterns import Patterns
+    from rewardmix.recovery.bags import Bags
 
 Integers = NDArray[np.int32]
 
@@ -63,11 +63,11 @@ class Compact:
         """The episodes of a mask (K,)."""
         return Compact(self.symbols[np.repeat(mask, self.lengths)], self.lengths[mask], self.last[mask])
 
-    def patterns(self, schema: LogSchema) -> Patterns:
+    def patterns(self, schema: LogSchema) -> Bags:
         """The bags of rewards that the likelihood is made of, one for each episode, in order."""
-        from rewardmix.recovery.patterns import Patterns
+        from rewardmix.recovery.bags import Bags
 
-        return Patterns(self.symbols, self.offsets, np.ones(len(self)), schema.num_state_actions, schema.num_values)
+        return Bags(self.symbols, self.offsets, np.ones(len(self)), schema.num_state_actions, schema.num_values)
 
     def episodes(self, schema: LogSchema) -> Episodes:
         """As padded arrays."""

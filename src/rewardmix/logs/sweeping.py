@@ -26,7 +26,7 @@ from rewardmix.logs.writing import as_target, replacing
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, plan_markov, usual_work
 from rewardmix.policy import Controller, uniform
-from rewardmix.recovery import best, paper
+from rewardmix.recovery import algorithm_3, best
 from rewardmix.simulation import simulate
 
 Method = Callable[[RewardMixingMDP, int, int], Controller]
@@ -44,7 +44,7 @@ def logged(model: RewardMixingMDP, episodes: int, seed: int) -> Controller:
     return fit(log, seed=seed, resamples=0, share_held_out=0.0).plan.policy
 
 
-METHODS: dict[str, Method] = {"learn": learned, "paper": partial(learned, method=paper), "log": logged}
+METHODS: dict[str, Method] = {"learn": learned, "paper": partial(learned, method=algorithm_3), "log": logged}
 """Methods by name."""
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from rewardmix._core.portable import exps, logs
 from rewardmix._core.streams import Role, generator
-from rewardmix.bootstrap import judge
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.logs.log_schema import LogSchema
@@ -18,10 +17,12 @@ from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
 from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
+from rewardmix.recovery.bags import Bags, bags_of
 from rewardmix.recovery.bootstrap import mixture_of_model, refitted
+from rewardmix.recovery.evidence import Question
 from rewardmix.recovery.likelihood import FLOOR, Mixture
-from rewardmix.recovery.patterns import Patterns, patterns
-from rewardmix.recovery.result import Question, Recovery
+from rewardmix.recovery.recovery_result import Recovery
+from rewardmix.regret import judge
 
 MOST_NAMED = 5
 """Offenders that a sentence names."""
@@ -141,8 +142,8 @@ def held_out(
     other = refitted(rest, found.model, weights=found.fixed_weights, prior=question.prior)
     if other.num_states < found.model.num_states:  # only if no episode of the rest ended early
         return None, None
-    bags = patterns(left)
-    average = patterns(rest).average
+    bags = bags_of(left)
+    average = bags_of(rest).average
     many = logliks(bags, mixture_of_model(other, left))
     one = logliks(bags, Mixture(np.ones(1), average[None]))
     error = float((many - one).std(ddof=1)) / math.sqrt(many.size)
@@ -151,7 +152,7 @@ def held_out(
     return likelihood, off_policy(chosen, left, rest, follows=follows)
 
 
-def logliks(bags: Patterns, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def logliks(bags: Bags, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """(P,) log-likelihood of each bag."""
     table = logs(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
     sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1], axis=1) + logs(mixture.weights)[:, None]

@@ -241,8 +241,8 @@ class Agent:
             self._count()
             chains, bags = self._decision.chains, self._record.evidence().bags
             best = posterior.mixture_of(chains, int(chains.logliks.argmax()), self.reward_values.size)
-            fit = likelihood.climb(
-                lambda mixture: likelihood.statistics(bags, mixture), best, average=bags.average, weights=self.weights
+            fit = likelihood.ascend(
+                lambda mixture: likelihood.e_step(bags, mixture), best, average=bags.average, weights=self.weights
             )
             counts = move_counts(self._record)
             return world_of(self._record, fit.mixture, counts / counts.sum(axis=1, keepdims=True))

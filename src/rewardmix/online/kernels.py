@@ -1,6 +1,6 @@
 """Kernels of the posterior sampler: arrays and scalars in, arrays changed in place.
 
-Bags are those of ``recovery.patterns``: symbols x*Z + z, bag after bag, each bag with a count. ``table`` (X*Z, M) holds
+Bags are those of ``recovery.bags``: symbols x*Z + z, bag after bag, each bag with a count. ``table`` (X*Z, M) holds
 the law of every context at every symbol, so that one symbol is one line of memory; ``weights`` is (M,). A stream of
 ``draws`` is advanced in place.
 """

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from rewardmix._core.checks import Floats
 from rewardmix._core.streams import Role, generator
 from rewardmix.online import kernels
-from rewardmix.recovery import likelihood, starts
+from rewardmix.recovery import likelihood, moment_start
+from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import Mixture
-from rewardmix.recovery.patterns import Patterns
 
 Stream = NDArray[np.uint64]
 
@@ -94,7 +94,7 @@ class Evidence:
         together: (X, X) episodes with both, symmetric.
     """
 
-    bags: Patterns
+    bags: Bags
     together: NDArray[np.int64]
 
     @property
@@ -200,12 +200,12 @@ def emphasis(counts: Floats, sharpness: float) -> Floats:
     return np.asarray(1.0 + (sharpness - 1.0) * beyond / np.maximum(counts, 1.0))
 
 
-def _climbed(chains: Chains, bags: Patterns, rng: np.random.Generator) -> likelihood.Fit:
+def _climbed(chains: Chains, bags: Bags, rng: np.random.Generator) -> likelihood.Fit:
     contexts = chains.weights.shape[1]
     weights = chains.weights[0] if chains.known else np.full(contexts, 1.0 / contexts)
-    start = starts.random_mixture(bags.average, weights, np.ones(bags.num_points, bool), rng)
-    return likelihood.climb(
-        lambda mixture: likelihood.statistics(bags, mixture),
+    start = moment_start.random_mixture(bags.average, weights, np.ones(bags.num_points, bool), rng)
+    return likelihood.ascend(
+        lambda mixture: likelihood.e_step(bags, mixture),
         start,
         average=bags.average,
         weights=weights if chains.known else None,

@@ -24,7 +24,7 @@ from rewardmix.exploration.compiled_engine import counts_of
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import state_action
 from rewardmix.online.posterior import Evidence
-from rewardmix.recovery.patterns import Patterns, merged
+from rewardmix.recovery.bags import Bags, merge_bags
 
 GROWTH = 1.5
 """It is time to look again when some count has grown by half ..."""
@@ -48,8 +48,8 @@ class Record:
     """
 
     tally: Tally
-    bags: Patterns
-    fresh: list[Patterns] = field(default_factory=list)
+    bags: Bags
+    fresh: list[Bags] = field(default_factory=list)
     looked: int = 0
 
     @staticmethod
@@ -90,7 +90,7 @@ class Record:
         x = state_action(path[:, :-1].astype(np.int64), played, tally.num_actions)
         symbols = (x * self.bags.num_values + paid).astype(self.bags.symbols.dtype).ravel()
         offsets = np.arange(number + 1, dtype=np.int64) * length
-        self.fresh.append(Patterns(symbols, offsets, np.ones(number), tally.num_x, self.bags.num_values))
+        self.fresh.append(Bags(symbols, offsets, np.ones(number), tally.num_x, self.bags.num_values))
 
     def add_episodes(self, episodes: Episodes) -> None:
         """Count whole episodes; those that are short ended in the end."""
@@ -113,7 +113,7 @@ class Record:
     def merge(self) -> None:
         """Count the fresh bags together with equal ones."""
         if self.fresh:
-            self.bags, self.fresh = merged(joined([self.bags, *self.fresh])), []
+            self.bags, self.fresh = merge_bags(joined([self.bags, *self.fresh])), []
 
     def look(self) -> None:
         """Note the counts of now: the next look is due when one of them has grown."""
@@ -141,17 +141,17 @@ class Record:
         return np.asarray(used[np.argsort(keys[used])])
 
 
-def no_bags(num_points: int, num_values: int) -> Patterns:
+def no_bags(num_points: int, num_values: int) -> Bags:
     """No bag at all."""
-    return Patterns(
+    return Bags(
         np.empty(0, symbol_width(num_points * num_values)), np.zeros(1, np.int64), np.empty(0), num_points, num_values
     )
 
 
-def joined(parts: list[Patterns]) -> Patterns:
+def joined(parts: list[Bags]) -> Bags:
     """Bags one after the other."""
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    return Patterns(
+    return Bags(
         np.concatenate([part.symbols for part in parts]),
         np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
         np.concatenate([part.counts for part in parts]),

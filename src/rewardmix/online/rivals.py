@@ -27,7 +27,7 @@ from rewardmix.online.agent import Agent
 from rewardmix.online.decision import best_policy, move_counts, world_of
 from rewardmix.online.record import Record
 from rewardmix.policy import Controller, MarkovPolicy
-from rewardmix.recovery import likelihood, recover, starts
+from rewardmix.recovery import likelihood, moment_start, recover
 from rewardmix.recovery.likelihood import Mixture
 
 CLIMBS = 3
@@ -111,11 +111,11 @@ class CertaintyEquivalence:
         self.record.look()
         even = np.full(self.contexts, 1.0 / self.contexts) if self.weights is None else self.weights
         free = np.ones(bags.num_points, bool)
-        beginnings = [starts.random_mixture(bags.average, even, free, self.rng) for _ in range(CLIMBS)]
+        beginnings = [moment_start.random_mixture(bags.average, even, free, self.rng) for _ in range(CLIMBS)]
         beginnings += [] if self.mixture is None else [self.mixture]
         fits = [
-            likelihood.climb(
-                lambda mixture: likelihood.statistics(bags, mixture),
+            likelihood.ascend(
+                lambda mixture: likelihood.e_step(bags, mixture),
                 beginning,
                 average=bags.average,
                 weights=self.weights,

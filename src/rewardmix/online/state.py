@@ -20,7 +20,7 @@ from rewardmix.online.agent import Agent, Visit
 from rewardmix.online.decision import Decision
 from rewardmix.online.posterior import Chains
 from rewardmix.policy import Controller
-from rewardmix.recovery.patterns import Patterns
+from rewardmix.recovery.bags import Bags
 
 SIZES = ("num_states", "num_actions", "horizon", "num_contexts", "seed")
 DRAWN = ("weights", "tables", "logliks")
@@ -105,7 +105,7 @@ def _restore_record(agent: Agent, arrays: Arrays, looked: int) -> None:
     check_shape("offsets", offsets, (counts.size + 1,))
     if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != arrays["symbols"].size:
         refuse("offsets", "something else", "where each bag begins")
-    record.bags = Patterns(arrays["symbols"], offsets, counts, num_x, num_values)
+    record.bags = Bags(arrays["symbols"], offsets, counts, num_x, num_values)
     for name, size in (("visit_limits", num_x), ("due", 2), ("pair_limits", record.limits().size)):
         check_shape(name, arrays[name], (size,))
     record.tally.visit_limits[:] = arrays["visit_limits"]

@@ -1,22 +1,20 @@
 """Recovery (Algorithm 3): from uncertain, partial correlations to a model, with certificates."""
 
-from rewardmix.recovery.best import best, start_only
+from rewardmix.recovery.algorithm3 import algorithm_3, spectral, sweep_weights
 from rewardmix.recovery.bootstrap import bootstrap
-from rewardmix.recovery.confidence import ConfidenceSet, Violation, confidence_set, exact, hoeffding, normal
-from rewardmix.recovery.contexts import Choice, choose_contexts
-from rewardmix.recovery.front import recover
-from rewardmix.recovery.labels import aligned
-from rewardmix.recovery.paper import paper, spectral
-from rewardmix.recovery.result import Certificate, Info, Recovery
-from rewardmix.recovery.sweep import sweep
+from rewardmix.recovery.confidence_set import ConfidenceSet, Violation, confidence_set, exact, hoeffding, normal
+from rewardmix.recovery.many_contexts import Choice, choose_contexts
+from rewardmix.recovery.recover import best, recover, start_only
+from rewardmix.recovery.recovery_result import Recovery, RecoveryCertificate, RecoveryInfo, aligned
 
 __all__ = [
-    "Certificate",
     "Choice",
     "ConfidenceSet",
-    "Info",
     "Recovery",
+    "RecoveryCertificate",
+    "RecoveryInfo",
     "Violation",
+    "algorithm_3",
     "aligned",
     "best",
     "bootstrap",
@@ -25,9 +23,8 @@ __all__ = [
     "exact",
     "hoeffding",
     "normal",
-    "paper",
     "recover",
     "spectral",
     "start_only",
-    "sweep",
+    "sweep_weights",
 ]

@@ -16,10 +16,9 @@ from rewardmix._core.checks import Floats, as_count
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
-from rewardmix.recovery import likelihood
 from rewardmix.recovery.evidence import evidence_of
-from rewardmix.recovery.likelihood import Mixture, climb
-from rewardmix.recovery.result import Recovery, assembled
+from rewardmix.recovery.likelihood import Mixture, ascend, e_step
+from rewardmix.recovery.recovery_result import Recovery, assembled
 
 
 def bootstrap(
@@ -79,8 +78,8 @@ def refitted(
     bags = evidence.bags
     assert bags is not None
     average = bags.average if average is None else average
-    fit = climb(
-        partial(likelihood.statistics, bags),
+    fit = ascend(
+        partial(e_step, bags),
         Mixture(start.weights, 0.99 * start.laws + 0.01 * average),  # off the boundary, where EM would stay
         average=average,
         prior=prior,

@@ -12,9 +12,25 @@ from rewardmix._core.limits import afford_recovery
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
-from rewardmix.recovery.confidence import ConfidenceSet, confidence_set, hoeffding
-from rewardmix.recovery.covariances import Radius
-from rewardmix.recovery.patterns import Patterns, merged, patterns
+from rewardmix.recovery.bags import Bags, bags_of, merge_bags
+from rewardmix.recovery.confidence_set import ConfidenceSet, Radius, confidence_set, hoeffding
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked.
+
+    Attributes:
+        num_contexts: M.
+        weights: (M,) if they are known.
+        prior: pseudo-count at the average for each x and context.
+        seed: of the random starts.
+    """
+
+    num_contexts: int = 2
+    weights: Floats | None = None
+    prior: float = 1.0
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +46,10 @@ class Evidence:
 
     confidence: ConfidenceSet
     moments: Moments | None = None
-    bags: Patterns | None = None
-    blind: Patterns | None = None
+    bags: Bags | None = None
+    blind: Bags | None = None
 
-    def centre(self, bags: Patterns) -> Floats:
+    def centre(self, bags: Bags) -> Floats:
         """(X, Z) law that a prior on the laws behind ``bags`` pulls to.
 
         The average over the blind episodes: one that includes episodes that follow rewards is pulled by what these
@@ -81,11 +97,11 @@ def evidence_of(
     if isinstance(data, Episodes):
         moments = Moments.of(data)
         confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
-        bags = blind = merged(patterns(data))
+        bags = blind = merge_bags(bags_of(data))
         if following is not None:
             confidence = confidence.moved(moments + Moments.of(following))
             both = data + following
             mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
-            bags = merged(patterns(both[mixed]))
+            bags = merge_bags(bags_of(both[mixed]))
         return Evidence(confidence, moments, bags, blind)
     refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")

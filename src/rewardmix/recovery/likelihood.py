@@ -5,8 +5,8 @@
     E-step           posterior of m for each bag; sums N_m = sum_k b_k[m], n_m(x, z) = sum_k b_k[m] #{t: (x, z)}
     M-step           w = N / K,   p_m(z | x) = (n_m(x, z) + prior * average(z | x)) / (n_m(x) + prior)
 
-The sums of the E-step add over bags, so chunks, processes and machines can be summed: ``statistics`` of a chunk,
-``+``, then ``update``. ``climb`` needs only a function from parameters to summed statistics. It accelerates EM by
+The sums of the E-step add over bags, so chunks, processes and machines can be summed: ``e_step`` of a chunk,
+``+``, then ``m_step``. ``ascend`` needs only a function from parameters to summed statistics. It accelerates EM by
 Anderson's mixing of the last steps (Walker and Ni 2011), kept only if the objective did not fall: on flat likelihoods,
 where plain EM needs thousands of steps, ten times fewer.
 p_1 = p_2 is a fixed point, so starts must not be there.
@@ -26,7 +26,7 @@ from rewardmix._core.algebra import product, solve
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
 from rewardmix._core.portable import log, logs
-from rewardmix.recovery.patterns import Patterns
+from rewardmix.recovery.bags import Bags
 
 FLOOR = 1e-12
 """No probability in the E-step is smaller, so that one impossible reward cannot make the likelihood -inf."""
@@ -112,7 +112,7 @@ class Fit:
     start: str = ""
 
 
-def statistics(bags: Patterns, mixture: Mixture) -> Statistics:
+def e_step(bags: Bags, mixture: Mixture) -> Statistics:
     """The E-step: expected counts in each context, and the log-likelihood."""
     contexts = mixture.num_contexts
     width = 1 << max(contexts - 1, 1).bit_length()
@@ -125,7 +125,7 @@ def statistics(bags: Patterns, mixture: Mixture) -> Statistics:
     return Statistics(weights[:contexts], shaped, float(loglik), bags.total)
 
 
-def update(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
+def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
     """The M-step. Weights that are known are passed in and stay."""
     visits = summed.outcomes.sum(axis=2, keepdims=True) + prior
     laws = np.where(visits > 0, (summed.outcomes + prior * average) / np.where(visits > 0, visits, 1.0), average)
@@ -142,7 +142,7 @@ def penalty(mixture: Mixture, average: Floats, prior: float) -> float:
     return float(prior * (average * logs(np.maximum(mixture.laws, FLOOR))).sum())
 
 
-def climb(
+def ascend(
     expect: Callable[[Mixture], Statistics],
     start: Mixture,
     *,
@@ -156,7 +156,7 @@ def climb(
     """Accelerated EM from ``start`` until steps gain less than ``tolerance`` a bag.
 
     Args:
-        expect: parameters -> statistics summed over all bags (of a chunk loop, a cluster, or ``statistics``).
+        expect: parameters -> statistics summed over all bags (of a chunk loop, a cluster, or ``e_step``).
         start: where to begin; weights that are known replace its own.
         average: (X, Z) where the pseudo-counts are.
         prior: number of pseudo-counts for each x and context.
@@ -171,7 +171,7 @@ def climb(
     least = max(tolerance * seen.bags, LEAST_GAIN)
     steps, calm = 1, 0
     while steps < max_iterations and calm < CALM:
-        plain = update(seen, average, prior, weights)
+        plain = m_step(seen, average, prior, weights)
         ahead = _extrapolated(history, here, plain)
         seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
         steps += 1

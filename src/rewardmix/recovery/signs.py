@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
+from rewardmix.recovery.confidence_set import ConfidenceSet
 
 CLIP = 4.0
 """z-scores beyond this say no more than this: one grossly wrong pair has the vote of one good pair."""
@@ -42,6 +43,16 @@ class Parity:
     groups: NDArray[np.int64]
     conflicts: tuple[tuple[int, int], ...]
     odd_cycle: tuple[int, ...]
+
+
+def parities(confidence: ConfidenceSet) -> Parity:
+    """Signs of all pairs that the set decides, strongest first."""
+    chosen = confidence.excludes_zero & (confidence.first != confidence.second)
+    centre = confidence.centre[chosen]
+    scale = np.where(confidence.radius[chosen] > 0, confidence.radius[chosen], 1e-12)
+    return parity(
+        confidence.first[chosen], confidence.second[chosen], centre > 0, np.abs(centre) / scale, confidence.average.size
+    )
 
 
 def parity(first: Any, second: Any, positive: Any, strength: Any, size: int) -> Parity:
@@ -79,6 +90,11 @@ def components(first: Any, second: Any, size: int) -> NDArray[np.int64]:
         np.zeros(len(first), np.int64),
     )
     return _numbered(root)[0]
+
+
+def groups_of_points(groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """(X,) groups of x from (N,) groups of coordinates: that of its first coordinate."""
+    return groups.reshape(-1, width)[:, 0]
 
 
 def two_sided(first: Any, second: Any, size: int) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from rewardmix._version import __version__
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
-from rewardmix.recovery.labels import alignment
+from rewardmix.recovery.recovery_result import alignment
 from rewardmix.report.beliefs import belief_view
 from rewardmix.report.coverage import pair_coverage
 from rewardmix.report.playable import as_json, context_names, plain, playable

@@ -19,8 +19,8 @@ from rewardmix._core.algebra import inverse_forms, product
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
 from rewardmix.model import mixed
+from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
-from rewardmix.recovery.patterns import Patterns
 
 LARGEST = 1200
 """With more free parameters than this, contexts are taken jointly for each x but not the x jointly with each other."""
@@ -39,7 +39,7 @@ NORMAL_95 = 1.959963984540054
 
 
 def standard_errors(
-    bags: Patterns, mixture: Mixture, seen: Statistics, average: Floats, prior: float, *, free_weights: bool
+    bags: Bags, mixture: Mixture, seen: Statistics, average: Floats, prior: float, *, free_weights: bool
 ) -> tuple[Floats, Floats]:
     """(M, X, Z) errors of the laws and (M,) of the weights (0 where they are known)."""
     contexts, points, values = mixture.laws.shape
@@ -59,12 +59,12 @@ def standard_errors(
     return errors[:size].reshape(mixture.laws.shape), errors[size:]
 
 
-def interval(laws: Floats, errors: Floats) -> tuple[Floats, Floats]:
+def limits_95(laws: Floats, errors: Floats) -> tuple[Floats, Floats]:
     """95 % limits inside [0, 1]; all of it where the error is infinite."""
     return np.clip(laws - NORMAL_95 * errors, 0.0, 1.0), np.clip(laws + NORMAL_95 * errors, 0.0, 1.0)
 
 
-def _information(bags: Patterns, mixture: Mixture, laws: Floats) -> Floats:
+def _information(bags: Bags, mixture: Mixture, laws: Floats) -> Floats:
     """(D, D) sum of outer products of scores, D = M*X*Z + M, coordinates (m, x, z) then m."""
     contexts = mixture.num_contexts
     table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T)
@@ -116,7 +116,7 @@ def _within(law: Floats, rows: Floats, values: int) -> Floats:
     return mixed(law[:, None, :, None], np.moveaxis(table, 1, 0)[:, :, None]).reshape(-1, rows.shape[1])
 
 
-def _blockwise(bags: Patterns, mixture: Mixture, laws: Floats, diagonal: Floats) -> Floats:
+def _blockwise(bags: Bags, mixture: Mixture, laws: Floats, diagonal: Floats) -> Floats:
     """Errors from the information of each x by itself, all its contexts together."""
     contexts, points, values = mixture.laws.shape
     table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T)

@@ -18,13 +18,13 @@ from rewardmix._core.portable import log
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.model import mixed
-from rewardmix.recovery import likelihood, starts
-from rewardmix.recovery.confidence import ConfidenceSet
-from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of
-from rewardmix.recovery.finish import finished
-from rewardmix.recovery.likelihood import Fit, Mixture, climb
-from rewardmix.recovery.patterns import Patterns
-from rewardmix.recovery.result import Question, Recovery, Start
+from rewardmix.recovery.assessment import finished
+from rewardmix.recovery.bags import Bags
+from rewardmix.recovery.confidence_set import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
+from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step
+from rewardmix.recovery.moment_start import inward, random_mixture
+from rewardmix.recovery.recovery_result import Ascent, Recovery
 
 SPECTRAL_STARTS, RANDOM_STARTS = 3, 17
 """Starts that are climbed a little way."""
@@ -60,7 +60,7 @@ class Choice:
     criterion: dict[int, float]
     loglik: dict[int, float]
     parameters: dict[int, int]
-    starts: dict[int, tuple[Start, ...]]
+    starts: dict[int, tuple[Ascent, ...]]
     mixtures: dict[int, Mixture]
     unconverged: tuple[int, ...]
 
@@ -84,14 +84,14 @@ def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float =
     bags = evidence.bags
     assert bags is not None
     one = Mixture(np.ones(1), bags.average[None])
-    fits = {1: [Fit(one, likelihood.statistics(bags, one).loglik, 0.0, 1, True, "average")]}
+    fits = {1: [Fit(one, e_step(bags, one).loglik, 0.0, 1, True, "average")]}
     for contexts in range(2, most + 1):
         question = Question(contexts, None, prior, seed)
-        fits[contexts] = climb_many(evidence, question, tolerance=ENOUGH / bags.total, polished=3)
+        fits[contexts] = ascend_many(evidence, question, tolerance=ENOUGH / bags.total, polished=3)
     return _choice(fits, bags)
 
 
-def _choice(fits: dict[int, list[Fit]], bags: Patterns) -> Choice:
+def _choice(fits: dict[int, list[Fit]], bags: Bags) -> Choice:
     visited = int((bags.occurrences.sum(axis=1) > 0).sum())
     best: dict[int, Fit] = {}
     for contexts, climbs in fits.items():
@@ -107,7 +107,7 @@ def _choice(fits: dict[int, list[Fit]], bags: Patterns) -> Choice:
         {m: fit.loglik for m, fit in best.items()},
         parameters,
         {
-            m: tuple(Start(f.start, f.loglik, f.objective, f.iterations, f.converged) for f in climbs)
+            m: tuple(Ascent(f.start, f.loglik, f.objective, f.iterations, f.converged) for f in climbs)
             for m, climbs in fits.items()
         },
         {m: fit.mixture for m, fit in best.items()},
@@ -121,12 +121,12 @@ def many(evidence: Evidence, question: Question) -> Recovery:
         refuse(
             "data", "moments without episodes", "Episodes: pairs of rewards cannot tell more than two contexts apart"
         )
-    fits = climb_many(evidence, question)
+    fits = ascend_many(evidence, question)
     source = "estimated" if question.weights is None else "known"
     return finished("best", evidence, question, fits, bags=evidence.bags, source=source)
 
 
-def climb_many(
+def ascend_many(
     evidence: Evidence, question: Question, *, tolerance: float = 3e-11, polished: int = POLISHED
 ) -> list[Fit]:
     """A little way from every start, to the end from the most promising; the short climbs are listed too."""
@@ -139,8 +139,8 @@ def climb_many(
         return [_one_law(bags, question)]
     centre = evidence.centre(bags)
     short = [
-        climb(
-            lambda mixture: likelihood.statistics(sample, mixture),
+        ascend(
+            lambda mixture: e_step(sample, mixture),
             mixture,
             average=centre,
             prior=question.prior,
@@ -153,8 +153,8 @@ def climb_many(
     ]
     order = sorted(range(len(short)), key=lambda k: -short[k].objective)
     long = [
-        climb(
-            lambda mixture: likelihood.statistics(bags, mixture),
+        ascend(
+            lambda mixture: e_step(bags, mixture),
             short[k].mixture,
             average=centre,
             prior=question.prior,
@@ -167,19 +167,19 @@ def climb_many(
     return long
 
 
-def _share(bags: Patterns, count: int) -> Patterns:
+def _share(bags: Bags, count: int) -> Bags:
     """The first bags; merged bags lie in the order of a hash, so these are a fair sample."""
     end = int(bags.offsets[count])
     return replace(bags, symbols=bags.symbols[:end], offsets=bags.offsets[: count + 1], counts=bags.counts[:count])
 
 
-def _one_law(bags: Patterns, question: Question) -> Fit:
+def _one_law(bags: Bags, question: Question) -> Fit:
     """Without pairs nothing tells contexts apart: all of them are the average."""
     weights = question.weights
     if weights is None:
         weights = np.full(question.num_contexts, 1.0 / question.num_contexts)
     mixture = Mixture(weights, np.repeat(bags.average[None], question.num_contexts, axis=0))
-    loglik = likelihood.statistics(bags, mixture).loglik
+    loglik = e_step(bags, mixture).loglik
     return Fit(mixture, loglik, loglik, 1, True, "average")
 
 
@@ -197,7 +197,7 @@ def _starts(evidence: Evidence, question: Question, rng: np.random.Generator) ->
     paired[evidence.confidence.first // evidence.confidence.width] = True
     paired[evidence.confidence.second // evidence.confidence.width] = True
     for number in range(RANDOM_STARTS):
-        out.append((f"random {number + 1}", starts.random_mixture(bags.average, equal, paired, rng)))
+        out.append((f"random {number + 1}", random_mixture(bags.average, equal, paired, rng)))
     return out
 
 
@@ -220,7 +220,7 @@ def factors(confidence: ConfidenceSet, rank: int) -> Floats:
     return loadings
 
 
-def episode_places(bags: Patterns, confidence: ConfidenceSet, loadings: Floats) -> Floats:
+def episode_places(bags: Bags, confidence: ConfidenceSet, loadings: Floats) -> Floats:
     """(P, rank): where each bag lies along the factors, by ridge regression of its standardised rewards."""
     average = np.nan_to_num(confidence.average, nan=0.5).reshape(confidence.num_points, -1)
     scale = np.sqrt(np.maximum(average * (1.0 - average), 1e-6))
@@ -257,7 +257,7 @@ def clusters(
     return nearest
 
 
-def _from_clusters(bags: Patterns, cluster: NDArray[np.int64], contexts: int) -> Mixture:
+def _from_clusters(bags: Bags, cluster: NDArray[np.int64], contexts: int) -> Mixture:
     """Laws and weights as if each bag came from its cluster for sure, pulled a little to the average."""
     few = _share(bags, cluster.size)
     owner = np.repeat(cluster, np.diff(few.offsets))
@@ -267,4 +267,4 @@ def _from_clusters(bags: Patterns, cluster: NDArray[np.int64], contexts: int) ->
     sums = sums.reshape(contexts, bags.num_points, bags.num_values)
     laws = (sums + 2.0 * bags.average) / (sums.sum(axis=2, keepdims=True) + 2.0)
     weights = np.bincount(cluster, weights=few.counts, minlength=contexts) + 1.0
-    return starts.inward(Mixture(weights / weights.sum(), laws), bags.average)
+    return inward(Mixture(weights / weights.sum(), laws), bags.average)

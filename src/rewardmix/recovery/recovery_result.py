@@ -1,40 +1,29 @@
-"""What recovery is asked, what it has, and what it answers."""
+"""The answer of recovery: a model, how it came about, and the order of its contexts.
+
+The data do not know an order of contexts, and people need one: at the state-action where expected rewards differ most
+between contexts, the context with the higher one comes first. Weights that were given keep their places: only contexts
+of equal given weight are ordered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats
-from rewardmix.model import RewardMixingMDP
-from rewardmix.recovery.confidence import ConfidenceSet
-from rewardmix.recovery.evidence import Evidence
-from rewardmix.recovery.feasibility import Cycle
+from rewardmix.model import RewardMixingMDP, mixed
+from rewardmix.recovery.confidence_set import ConfidenceSet
+from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.likelihood import Mixture
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """What is asked.
-
-    Attributes:
-        num_contexts: M.
-        weights: (M,) if they are known.
-        prior: pseudo-count at the average for each x and context.
-        seed: of the random starts.
-    """
-
-    num_contexts: int = 2
-    weights: Floats | None = None
-    prior: float = 1.0
-    seed: int = 0
+from rewardmix.recovery.linear_program import Cycle
 
 
 @dataclass(frozen=True)
-class Start:
+class Ascent:
     """How one climb of the likelihood ended."""
 
     name: str
@@ -45,7 +34,7 @@ class Start:
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class RecoveryCertificate:
     """What Algorithm 3's program and parities say of the confidence set, and whether the model is in it.
 
     Attributes:
@@ -77,7 +66,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class Info:
+class RecoveryInfo:
     """How the model came about and what it does not know.
 
     Attributes:
@@ -102,11 +91,11 @@ class Info:
 
     method: str
     loglik: float
-    starts: tuple[Start, ...]
+    starts: tuple[Ascent, ...]
     reproduced: int
     convergence: str
     weights: str
-    certificate: Certificate
+    certificate: RecoveryCertificate
     never_visited: NDArray[np.int64]
     never_together: int
     unoriented: tuple[tuple[int, ...], ...]
@@ -124,7 +113,7 @@ class Recovery:
     """A model and how it came about."""
 
     model: RewardMixingMDP
-    info: Info
+    info: RecoveryInfo
 
     @property
     def fixed_weights(self) -> Floats | None:
@@ -136,7 +125,7 @@ class Recovery:
 
 
 Method = Callable[[Evidence, Question], Recovery]
-"""Evidence and a question to an answer: ``best``, ``paper``, ``spectral`` or what ``sweep`` makes."""
+"""Evidence and a question to an answer: ``best``, ``algorithm_3``, ``spectral`` or what ``sweep_weights`` makes."""
 
 SAME = 1e-3
 """Two log-likelihoods this close are the same optimum."""
@@ -186,3 +175,53 @@ def on_model(values: Floats, confidence: ConfidenceSet, model: RewardMixingMDP, 
     places = np.searchsorted(model.reward_values, confidence.reward_values)
     out[:, :states][..., places] = shaped
     return out[..., 1] if model.num_values == 2 else out
+
+
+MOST_TRIED = 6
+"""Up to so many contexts all orders are tried."""
+
+
+def canonical(weights: Floats, laws: Floats, reward_values: Floats, given: bool) -> NDArray[np.int64]:
+    """(M,) order of the contexts: new context m is old context order[m].
+
+    Args:
+        weights: (M,).
+        laws: (M, X, Z).
+        reward_values: (Z,).
+        given: whether the weights were given, so that their order has a meaning.
+    """
+    means = mixed(reward_values, np.moveaxis(laws, -1, 0))
+    centred = means - mixed(weights, means)
+    anchor = int(np.argmax(mixed(weights, centred**2)))
+    order = np.argsort(-means[:, anchor], kind="stable")
+    if not given:
+        return order.astype(np.int64)
+    out = np.empty(order.size, np.int64)
+    for weight in np.unique(np.round(weights, 12)):
+        places = np.flatnonzero(np.isclose(weights, weight, rtol=0, atol=1e-12))
+        out[places] = [m for m in order if m in places]
+    return out
+
+
+def alignment(laws: Floats, reference: Floats) -> NDArray[np.int64]:
+    """(M,) order of the contexts of ``laws`` that brings them nearest to ``reference`` (squared distance)."""
+    contexts = laws.shape[0]
+    distance = ((laws[:, None] - reference[None]) ** 2).reshape(contexts, contexts, -1).sum(axis=2)
+    if contexts <= MOST_TRIED:
+        best = min(permutations(range(contexts)), key=lambda order: distance[order, np.arange(contexts)].sum())
+        return np.asarray(best, np.int64)
+    order = np.arange(contexts)
+    while True:  # swap pairs as long as that helps, which for few contexts in well-parted places is the optimum
+        here = distance[order, np.arange(contexts)]
+        swapped = distance[order][:, np.arange(contexts)]
+        gain = here[:, None] + here[None, :] - swapped - swapped.T
+        i, j = np.unravel_index(int(np.argmax(gain)), gain.shape)
+        if gain[i, j] <= 1e-12:
+            return order.astype(np.int64)
+        order[[i, j]] = order[[j, i]]
+
+
+def aligned(model: RewardMixingMDP, reference: RewardMixingMDP) -> RewardMixingMDP:
+    """The model with its contexts in the order that is nearest to those of another."""
+    order = alignment(model.laws, reference.laws)
+    return replace(model, weights=model.weights[order], rewards=model.rewards[order])

@@ -25,7 +25,7 @@ LONGEST_SORTED = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Patterns:
+class Bags:
     """Bags of symbols.
 
     Attributes:
@@ -64,11 +64,11 @@ class Patterns:
         """(X, Z): law of the reward at x over all visits; where x was never visited, the mean law of the others."""
         return shares(self.occurrences)
 
-    def reweighted(self, counts: Floats) -> Patterns:
+    def reweighted(self, counts: Floats) -> Bags:
         """The same bags with other counts: a bootstrap resample, a held-out share."""
         kept = counts > 0
         lengths = np.diff(self.offsets)
-        return Patterns(
+        return Bags(
             self.symbols[np.repeat(kept, lengths)],
             _offsets(lengths[kept]),
             np.ascontiguousarray(counts[kept], dtype=np.float64),
@@ -85,16 +85,16 @@ def shares(occurrences: Floats) -> Floats:
     return np.where(visits > 0, laws, overall)
 
 
-def patterns(episodes: Episodes) -> Patterns:
+def bags_of(episodes: Episodes) -> Bags:
     """The bags of episodes, one for each, in order."""
     num_values, num_points = int(episodes.reward_values.size), episodes.num_states * episodes.num_actions
     offsets = _offsets(episodes.lengths)
     symbols = np.empty(int(offsets[-1]), symbol_width(num_points * num_values))
     _symbols(episodes.states, episodes.actions, episodes.outcomes, offsets, episodes.num_actions, num_values, symbols)
-    return Patterns(symbols, offsets, np.ones(len(episodes)), num_points, num_values)
+    return Bags(symbols, offsets, np.ones(len(episodes)), num_points, num_values)
 
 
-def merged(bags: Patterns) -> Patterns:
+def merge_bags(bags: Bags) -> Bags:
     """Equal bags counted together, symbols in order: the same likelihood from fewer bags."""
     lengths = np.diff(bags.offsets)
     if lengths.size == 0 or lengths.max() > LONGEST_SORTED:
@@ -107,7 +107,7 @@ def merged(bags: Patterns) -> Patterns:
     found = _group_bags(symbols, bags.offsets, hashes, order, leader)
     counts: Floats = np.bincount(leader, weights=bags.counts, minlength=found).astype(np.float64)
     chosen = order[np.unique(leader[order], return_index=True)[1]]
-    return Patterns(
+    return Bags(
         symbols[_spans(bags.offsets[chosen], lengths[chosen])],
         _offsets(lengths[chosen]),
         counts,
@@ -116,14 +116,14 @@ def merged(bags: Patterns) -> Patterns:
     )
 
 
-def pair_patterns(pair_keys: NDArray[np.int64], pair_tables: Any, num_points: int) -> Patterns:
+def pair_bags(pair_keys: NDArray[np.int64], pair_tables: Any, num_points: int) -> Bags:
     """Bags of two symbols from pair tables: their log-likelihood is the composite likelihood of the pairs."""
     num_values = int(pair_tables.shape[1])
     pair, z, y = np.nonzero(pair_tables)
     first, second = np.divmod(np.asarray(pair_keys)[pair], num_points)
     symbols = np.stack([first * num_values + z, second * num_values + y], axis=1)
     symbols = symbols.astype(symbol_width(num_points * num_values))
-    return Patterns(
+    return Bags(
         symbols.ravel(),
         _offsets(np.full(pair.size, 2)),
         np.asarray(pair_tables)[pair, z, y].astype(np.float64),

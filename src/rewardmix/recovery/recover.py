@@ -1,0 +1,206 @@
+"""``recover``: a model from what was seen, by a method; ``best`` is the one to use.
+
+1. robust rank-one fit of the centred covariances, each component of the pair graph with its signs (``rank_one``);
+2. weights in closed form where they are unknown, and the orientation of each component, from triples (``orientation``);
+3. maximum likelihood by EM on the episodes, from that start, from both orientations of what triples do not decide, and
+   from random starts; the best objective wins. With moments only, the composite likelihood of the pair tables, without
+   the pairs that the robust fit disbelieves; with a bare confidence set, the robust fit itself;
+4. standard errors, and the check against the confidence set and Algorithm 3's certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rewardmix._core.checks import (
+    Floats,
+    as_count,
+    as_floats,
+    as_number,
+    as_seed,
+    at,
+    check_probabilities,
+    first,
+    quoted,
+    refuse,
+)
+from rewardmix._core.streams import Role, generator
+from rewardmix.episodes import Episodes
+from rewardmix.moments import Moments
+from rewardmix.recovery.assessment import finished
+from rewardmix.recovery.bags import Bags, pair_bags
+from rewardmix.recovery.confidence_set import ConfidenceSet, Radius, hoeffding
+from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
+from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, ascend, e_step
+from rewardmix.recovery.many_contexts import many
+from rewardmix.recovery.moment_start import RankOne, all_starts, mixture_of_spread, moment_start
+from rewardmix.recovery.recovery_result import Method, Recovery
+
+SHORT, POLISHED = 300, 3
+"""E-steps that every start gets, and how many of the starts that need more get them."""
+
+
+def best(evidence: Evidence, question: Question) -> Recovery:
+    """The estimate to use; see the top of this file. More than two contexts: ``contexts.many``."""
+    if question.num_contexts > 2:
+        return many(evidence, question)
+    rng = _generator(question)
+    start = moment_start(evidence, question, rng)
+    bags = evidence.bags if evidence.bags is not None else _pairs(evidence, start.fit)
+    source = _weights_source(evidence, question)
+    if bags is None or not evidence.confidence.first.size:
+        fits = [_unclimbed(mixture_of_spread(start.average, start.spread, start.weights))]
+    else:
+        known = None if source == "estimated" else start.weights
+        fits = ascend_all(
+            lambda mixture: e_step(bags, mixture),
+            all_starts(start, question, rng),
+            average=evidence.centre(bags),
+            prior=question.prior,
+            weights=known,
+        )
+    return finished(
+        "best",
+        evidence,
+        question,
+        fits,
+        bags=bags,
+        source=source,
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )
+
+
+def ascend_all(
+    expect: Callable[[Mixture], Statistics],
+    mixtures: list[tuple[str, Mixture]],
+    *,
+    average: Floats,
+    prior: float,
+    weights: Floats | None,
+) -> list[Fit]:
+    """Climb from every named start; ``expect`` sums the statistics wherever the episodes are.
+
+    Starts that have not converged after ``SHORT`` E-steps lie on a flat part; only the best of them go on.
+    """
+    settings: dict[str, Any] = {"average": average, "prior": prior, "weights": weights}
+    fits = [ascend(expect, mixture, name=name, max_iterations=SHORT, **settings) for name, mixture in mixtures]
+    order = sorted(range(len(fits)), key=lambda k: -fits[k].objective)
+    for k in order[:POLISHED]:
+        if not fits[k].converged:
+            longer = ascend(expect, fits[k].mixture, name=fits[k].start, **settings)
+            fits[k] = replace(longer, iterations=fits[k].iterations + longer.iterations)
+    return fits
+
+
+def _pairs(evidence: Evidence, fit: RankOne) -> Bags | None:
+    """Bags of two from the pair tables, without those the fit disbelieves."""
+    if evidence.moments is None:
+        return None
+    confidence, moments = evidence.confidence, evidence.moments
+    width, points = confidence.width, confidence.num_points
+    keys = (confidence.first // width)[fit.gross] * points + (confidence.second // width)[fit.gross]
+    kept = ~np.isin(moments.pair_keys, keys)
+    bags = pair_bags(moments.pair_keys[kept], moments.pair_tables[kept], points)
+    average = np.where(np.isfinite(moments.frequencies), moments.frequencies, bags.average)
+    bags.__dict__["average"] = average  # first visits know the averages better than pairs do
+    return bags
+
+
+def _weights_source(evidence: Evidence, question: Question) -> str:
+    if question.weights is not None:
+        return "known"
+    return "assumed equal" if evidence.bags is None or not evidence.bags.has_triples else "estimated"
+
+
+def _generator(question: Question) -> np.random.Generator:
+    return generator(question.seed, Role.STARTS)
+
+
+def _unclimbed(mixture: Mixture) -> Fit:
+    return Fit(mixture, float("nan"), float("nan"), 0, True, "moments")
+
+
+def start_only(evidence: Evidence, question: Question) -> Recovery:
+    """Steps 1 and 2 of ``best`` without climbing: quick, and all that a bare confidence set allows."""
+    start = moment_start(evidence, question, _generator(question))
+    fits = [_unclimbed(mixture_of_spread(start.average, start.spread, start.weights))]
+    return finished(
+        "start_only",
+        evidence,
+        question,
+        fits,
+        bags=None,
+        source=_weights_source(evidence, question),
+        gross=start.fit.gross,
+        undecided=int(start.undecided.size),
+    )
+
+
+def recover(
+    data: ConfidenceSet | Moments | Episodes,
+    *,
+    following: Episodes | None = None,
+    num_contexts: int = 2,
+    weights: ArrayLike | None = None,
+    prior: float = 1.0,
+    method: Method = best,
+    seed: int = 0,
+    failure: float = 0.05,
+    accuracy: float = 0.1,
+    radius: Radius = hoeffding,
+) -> Recovery:
+    """A model from what was seen.
+
+    Args:
+        data: whole episodes say most (weights, orientation and more than two contexts need them); moments and
+            confidence sets are enough for the rest.
+        following: further episodes, whose actions did follow their rewards. They count in the likelihood and for the
+            moves, and are kept out of the confidence set, of triples, and of the averages that the prior pulls to
+            wherever an episode of ``data`` went.
+        num_contexts: M; ``choose_contexts`` finds it.
+        weights: (M,) if known; "uniform" for equal ones; None to estimate them.
+        prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood.
+        method: ``best``, ``algorithm_3``, ``spectral`` or ``sweep_weights(...)`` of ``rewardmix.recovery``, or a
+            function like them.
+        seed: of the random starts.
+        failure: of the confidence set, if ``data`` is none.
+        accuracy: of the confidence set, if ``data`` is none.
+        radius: of the confidence set, if ``data`` is none: ``hoeffding`` or ``normal(3.0)``.
+    """
+    contexts = as_count("num_contexts", num_contexts, least=2)
+    if not callable(method):
+        refuse(
+            "method",
+            quoted(method),
+            "a function: best, algorithm_3, spectral or sweep_weights(...)",
+        )
+    if not (isinstance(prior, int | float) and prior == 0):
+        as_number("prior", prior, above=0.0)
+    as_number("failure", failure, above=0.0, below=1.0)
+    as_number("accuracy", accuracy, above=0.0)
+    if not callable(radius):
+        refuse("radius", quoted(radius), "a function: hoeffding or normal(3.0) of rewardmix.recovery")
+    afford_data(data, following, contexts)
+    question = Question(contexts, as_weights(weights, contexts), float(prior), as_seed("seed", seed))
+    return method(evidence_of(data, following, failure=failure, accuracy=accuracy, radius=radius), question)
+
+
+def as_weights(weights: Any, num_contexts: int) -> Floats | None:
+    """Known weights as an array; None if they are not known."""
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights != "uniform":
+            refuse("weights", repr(weights), '"uniform", an array of probabilities, or None')
+        return np.full(num_contexts, 1.0 / num_contexts)
+    array = as_floats("weights", weights, (num_contexts,))
+    check_probabilities("weights", array, "contexts")
+    if (array <= 0).any():
+        refuse(at("weights", first(array <= 0)), 0.0, "a positive weight")
+    return array
