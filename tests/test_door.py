@@ -12,7 +12,7 @@ import pytest
 
 from fuzz.commands import run
 from rewardmix import InputError, __version__, problems, save, simulate, uniform
-from rewardmix.cli import app, outputs
+from rewardmix.cli import app, inputs
 from rewardmix.planning import plan
 
 SHOP = problems.make("shop", horizon=3)
@@ -91,9 +91,9 @@ def test_attacks_are_refused_in_one_line_before_anything_is_written(workshop, mo
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/full"])
 def test_devices_are_no_place_for_results(path):
     with pytest.raises(InputError, match=f"^--out: found '{path}', which is no regular file, expected a file"):
-        outputs.check_file("--out", Path(path))
+        inputs.check_file("--out", Path(path))
     with pytest.raises(InputError, match=f"^--out: found a file '{path}', expected a folder"):
-        outputs.check_folder("--out", Path(path) / "x")
+        inputs.check_folder("--out", Path(path) / "x")
 
 
 @pytest.mark.parametrize(

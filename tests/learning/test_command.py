@@ -10,7 +10,7 @@ import pytest
 
 from killing import kill_once_stored
 from rewardmix import evaluate, load, problems
-from rewardmix.cli.learn import UNSAID
+from rewardmix.cli.learn_command import UNSAID
 from rewardmix.learning.facts import KINDS
 from rewardmix.report.folder import FILES
 
@@ -67,7 +67,7 @@ def test_evaluate_takes_the_policy(folder):
     assert "200 episodes" in played.stdout
     wrong = run("evaluate", str(folder / "model.safetensors"), "shop")
     assert wrong.returncode == 2
-    assert "POLICY: found a RewardMixingMDP" in wrong.stderr
+    assert "POLICY: found a model in" in wrong.stderr
 
 
 def test_a_toml_file_gives_the_same_run(folder, tmp_path):

@@ -22,7 +22,7 @@ def test_recover_shows_rewards_and_certificate_and_saves(stored, tmp_path):
     out = tmp_path / "model.safetensors"
     result = run(stored, "--out", out, "--rows", 4)
     assert result.exit_code == 0
-    for words in ("4 of 6", "context 1", "the model is inside its confidence set", "0 sign conflicts", "identified"):
+    for words in ("4 of 6", "type 1", "the model is inside its confidence set", "0 sign conflicts", "identified"):
         assert words in result.output
     assert load(out).num_contexts == 2
 
@@ -34,7 +34,7 @@ def test_known_weights_methods_and_the_number_of_contexts(stored):
     assert "with weights" not in known  # where the program took them as they are
     assert "magnitudes feasible, with weights estimated; " in run(stored).output
     chosen = run(stored, "--contexts", "auto").output
-    assert "contexts by BIC: 2" in chosen
+    assert "types by BIC: 2" in chosen
 
 
 @pytest.mark.parametrize(

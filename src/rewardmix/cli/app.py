@@ -15,7 +15,8 @@ import typer
 
 from rewardmix._core.errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import describe, evaluate, explore, export, fit, learn, plan, recover, report, simulate, sweep
+from rewardmix.cli import log_commands, model_commands, stage_commands
+from rewardmix.cli.learn_command import learn_command
 
 app = typer.Typer(
     name="rewardmix",
@@ -25,19 +26,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("learn")(learn.learn)
-app.command("evaluate")(evaluate.evaluate)
-app.command("fit")(fit.fit)
-app.command("simulate")(simulate.simulate)
-app.command("sweep")(sweep.sweep)
-app.command("envs")(describe.envs)
-app.command("describe")(describe.describe)
-app.command("plan")(plan.plan)
-app.command("explore")(explore.explore)
-app.command("theory")(explore.theory)
-app.command("recover")(recover.recover)
-app.command("export")(export.export)
-app.command("report")(report.report)
+app.command("learn")(learn_command)
+app.command("evaluate")(model_commands.evaluate_command)
+app.command("fit")(log_commands.fit_command)
+app.command("simulate")(log_commands.simulate_command)
+app.command("sweep")(log_commands.sweep_command)
+app.command("envs")(model_commands.envs_command)
+app.command("describe")(model_commands.describe_command)
+app.command("plan")(model_commands.plan_command)
+app.command("explore")(stage_commands.explore_command)
+app.command("theory")(stage_commands.theory_command)
+app.command("recover")(stage_commands.recover_command)
+app.command("export")(model_commands.export_command)
+app.command("report")(model_commands.report_command)
 
 
 def _version(asked: bool) -> None:
@@ -73,12 +74,12 @@ def _end(error: BaseException) -> NoReturn:
     """Say in one line what went wrong, and exit."""
     if os.environ.get("REWARDMIX_DEBUG", "0") not in ("", "0"):
         traceback.print_exc()
-    message, code = told(error)
+    message, code = outcome(error)
     typer.echo(f"rewardmix: {' '.join(message.split())}", err=True)
     sys.exit(code)
 
 
-def told(error: BaseException) -> tuple[str, int]:
+def outcome(error: BaseException) -> tuple[str, int]:
     """(what to say, exit code)."""
     if isinstance(error, InputError | ImportError):
         return str(error), 2

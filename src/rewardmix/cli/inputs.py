@@ -1,9 +1,10 @@
-"""What people type, as the things they mean."""
+"""What people type, as the things they mean; and where results go, looked at before any work is done for them."""
 
 from __future__ import annotations
 
 import ast
 import os
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,6 @@ from rewardmix._core.errors import refuse
 
 if TYPE_CHECKING:
     from rewardmix.model import RewardMixingMDP
-
-WORLD_HELP = "A problem (shop, random:states=10), coupons, any Gymnasium id, or a saved model."
-MODEL_HELP = "A problem (shop), a problem with options (random:states=10,seed=3), or a saved model."
 
 
 def model_of(text: str) -> RewardMixingMDP:
@@ -35,7 +33,7 @@ def model_of(text: str) -> RewardMixingMDP:
     return noun
 
 
-def world_of(text: str, modules: str | None = None) -> Any:
+def model_or_environment(text: str, modules: str | None = None) -> Any:
     """A model (as ``model_of``), or the environment that a Gymnasium id or ``coupons`` names.
 
     ``modules``: names of modules, separated by commas, to import first because they register environments.
@@ -74,29 +72,58 @@ def count_of(option: str, text: str, expected: str) -> int:
     return int(text)
 
 
-def weights_of(text: str | None) -> Any:
-    """``0.3,0.7`` as numbers; ``uniform`` as it is; None for weights that are not known."""
-    if text is None or text == "uniform":
+def numbers_of(option: str, text: str | None, *words: str) -> Any:
+    """``0.3,0.7`` as numbers; one of ``words`` as it is, and None where nothing was typed."""
+    if text is None or text in words:
         return text
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        refuse("--weights", repr(text), "uniform, or numbers separated by commas")
+        refuse(option, repr(text), ", or ".join([*words, "numbers separated by commas"]))
 
 
-def confidence_of(text: str) -> Any:
+def weights_of(text: str | None) -> Any:
+    """Shares of the types: numbers, ``uniform``, or None if they are not known."""
+    return numbers_of("--weights", text, "uniform")
+
+
+def chosen(option: str, text: str, known: dict[str, Any]) -> Any:
+    """What ``text`` is the name of."""
+    if text not in known:
+        refuse(option, repr(text), f"one of {', '.join(known)}")
+    return known[text]
+
+
+def confidence_of(option: str, text: str) -> Any:
     """A confidence setting by its name."""
     from rewardmix import exploration
 
     settings = {"practical": exploration.practical, "theory": exploration.theory, "paper": exploration.paper()}
-    return _chosen("--setting", text, settings)
+    return chosen(option, text, settings)
 
 
-def method_of(text: str) -> Any:
-    """A method of recovery by its name."""
+def method_of(text: str, *names: str) -> Any:
+    """A method of recovery: one of ``names``."""
     from rewardmix import recovery
 
-    return _chosen("--method", text, {"best": recovery.best, "paper": recovery.algorithm_3})
+    methods = {"best": recovery.best, "paper": recovery.algorithm_3, "spectral": recovery.spectral}
+    return chosen("--method", text, {name: methods[name] for name in names})
+
+
+def policy_of(option: str, path: str | Path) -> tuple[Any, RewardMixingMDP | None]:
+    """A saved policy, and the model that it was planned for if the file holds that too."""
+    from rewardmix.io import load
+    from rewardmix.model import RewardMixingMDP
+    from rewardmix.planning import Plan
+
+    noun = load(path)
+    if isinstance(noun, Plan):
+        return noun.policy, noun.model
+    if not hasattr(noun, "observe"):
+        found = "model" if isinstance(noun, RewardMixingMDP) else type(noun).__name__
+        expected = "a saved policy or plan (rewardmix plan MODEL --out FILE makes one)"
+        refuse(option, f"a {found} in {str(path)!r}", expected)
+    return noun, None
 
 
 def toml_of(option: str, path: Path) -> dict[str, Any]:
@@ -107,12 +134,6 @@ def toml_of(option: str, path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         refuse(option, f"{str(path)!r} unreadable ({error})", "a TOML file")
-
-
-def _chosen(option: str, text: str, known: dict[str, Any]) -> Any:
-    if text not in known:
-        refuse(option, repr(text), f"one of {', '.join(known)}")
-    return known[text]
 
 
 def options_of(text: str) -> dict[str, Any]:
@@ -139,3 +160,38 @@ def _split(text: str) -> list[str]:
         else:
             parts[-1] += character
     return [part.strip() for part in parts if part.strip()]
+
+
+def check_file(option: str, path: Path | None) -> None:
+    """Refuse a path at which no file can be written: in no folder, in one that is closed, or that is something else."""
+    if path is None:
+        return
+    if not os.fspath(path.parent) or not path.parent.is_dir():
+        refuse(option, f"no folder {str(path.parent)!r}", "a file in a folder that is there")
+    if path.is_dir():
+        refuse(option, f"a folder {str(path)!r}", "a file")
+    if os.path.lexists(path) and not path.is_file():
+        refuse(option, f"{str(path)!r}, which is no regular file", "a file")
+    _try(option, path.parent, path.name)
+
+
+def check_folder(option: str, path: Path | None) -> None:
+    """Refuse a path at which no folder can be made or written into."""
+    if path is None:
+        return
+    there = path
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        refuse(option, f"a file {str(there)!r}", "a folder")
+    _try(option, there, path.name if there != path else "")
+
+
+def _try(option: str, folder: Path, name: str) -> None:
+    """Write nothing into a folder, under a name as long as the one that is wanted."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
+            pass
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        refuse(option, f"{str(folder / name)!r} that cannot be written ({reason})", "a place to write to")

@@ -1,4 +1,4 @@
-"""``rewardmix learn``: from an unknown world to a policy, a certificate and a report."""
+"""``rewardmix learn``: from an unknown world to a policy, a certificate and a report; its options, typed or in TOML."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import shlex
 import shutil
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rewardmix._core.errors import refuse
-from rewardmix.cli import inputs, outputs, tables
-from rewardmix.cli.progress import bar, live_line
-from rewardmix.cli.settings import Settings
+from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
     from rewardmix.learning import Learned
@@ -28,49 +27,50 @@ UNSAID = ("bracket", "planned value", "setting", "not tried", "kappa")
 """Facts that the report tells at length and the terminal leaves out."""
 
 
-def learn(
-    world: Annotated[str | None, typer.Argument(metavar="PROBLEM_OR_ENV_ID", help=inputs.WORLD_HELP)] = None,
+def learn_command(
+    world: Annotated[str | None, options.WORLD] = None,
+    *,
     episodes: Annotated[int | None, typer.Option(help="Budget. Without one, the stopping rule decides.")] = None,
     accuracy: Annotated[float | None, typer.Option(help="Regret at which the rule stops. [0.1]")] = None,
     failure: Annotated[float | None, typer.Option(help="What confidence levels may fail with. [0.05]")] = None,
-    contexts: Annotated[int | None, typer.Option(help="Number of hidden contexts. [2]")] = None,
-    weights: Annotated[str | None, typer.Option(help="Their shares, 0.3,0.7 or uniform. [estimated]")] = None,
+    contexts: Annotated[int | None, typer.Option(help="Number of hidden types. [2]")] = None,
+    weights: options.Weights = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same result. [0]")] = None,
     setting: Annotated[str | None, typer.Option(help="practical, theory or paper. [practical]")] = None,
     method: Annotated[str | None, typer.Option(help="Recovery: best or paper. [best]")] = None,
     refine: Annotated[float | None, typer.Option(help="Largest share of episodes for refinement. [0.5]")] = None,
-    separation: Annotated[float | None, typer.Option(help="Least gap of contexts, if known. [0]")] = None,
+    separation: Annotated[float | None, typer.Option(help="Least gap of types, if known. [0]")] = None,
     validate: Annotated[int | None, typer.Option(help="Fresh episodes to try the policy in.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
-    modules: Annotated[str | None, typer.Option("--import", help="Modules that register environments.")] = None,
+    modules: options.Modules = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/latest"),
+    out: options.OutFolder = Path("runs/latest"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
 ) -> None:
     """Learn to act in a world of which only the states, actions and horizon are known."""
     typed = {name: value for name, value in locals().items() if name not in ("config", "out", "resume")}
-    outputs.check_folder("--out", out)
-    settings = Settings.of(typed, config)
-    place = inputs.world_of(settings.world, settings.modules)
+    inputs.check_folder("--out", out)
+    settings = LearnOptions.of(typed, config)
+    place = inputs.model_or_environment(settings.world, settings.modules)
     checkpoint = _checkpoint(out, resume)
     began = time.monotonic()
-    learned = _run(settings, place, checkpoint)
+    learned = _learned(settings, place, checkpoint)
     _write(learned, settings, place, out)
     shutil.rmtree(checkpoint, ignore_errors=True)
-    _show(learned, time.monotonic() - began)
+    _show_learned(learned, time.monotonic() - began)
     typer.echo(f"report: {out / 'report.html'}")
     if learned.certificate.stopped == "interrupted":
         typer.echo("rewardmix: interrupted; the result holds what was gathered until then", err=True)
         sys.exit(130)
 
 
-def _run(settings: Settings, place: Any, checkpoint: Path) -> Learned:
+def _learned(settings: LearnOptions, place: Any, checkpoint: Path) -> Learned:
     from rewardmix import learning
     from rewardmix.model import RewardMixingMDP
 
     known = isinstance(place, RewardMixingMDP)
     validate = settings.validate if settings.validate is not None else 0 if known else VALIDATE
-    with bar("exploring", settings.episodes) as show_bar, live_line() as show_line:
+    with terminal.bar("exploring", settings.episodes) as show_bar, terminal.live_line() as show_line:
         return learning.learn(
             place,
             accuracy=settings.accuracy,
@@ -79,8 +79,8 @@ def _run(settings: Settings, place: Any, checkpoint: Path) -> Learned:
             num_contexts=settings.contexts,
             weights=inputs.weights_of(settings.weights),
             seed=settings.seed,
-            confidence=inputs.confidence_of(settings.setting),
-            method=inputs.method_of(settings.method),
+            confidence=inputs.confidence_of("--setting", settings.setting),
+            method=inputs.method_of(settings.method, "best", "paper"),
             refine=settings.refine,
             separation=settings.separation,
             validate=validate,
@@ -120,7 +120,7 @@ def _checkpoint(out: Path, resume: bool) -> Path:
     return folder
 
 
-def _write(learned: Learned, settings: Settings, place: Any, out: Path) -> None:
+def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> None:
     from rewardmix.model import RewardMixingMDP
     from rewardmix.report.folder import write_folder
 
@@ -134,13 +134,13 @@ def _write(learned: Learned, settings: Settings, place: Any, out: Path) -> None:
     )
 
 
-def _show(learned: Learned, seconds: float) -> None:
+def _show_learned(learned: Learned, seconds: float) -> None:
     from rewardmix.report.folder import comparison_of
 
     comparison = comparison_of(learned)
     measured = {"exact": "exact, in the true world", "planned": "as planned in the recovered world: optimistic"}
-    rows = [[row["name"], tables.number(row["value"])] for row in comparison["rows"]]
-    tables.show(f"What policies earn ({measured[comparison['measured']]})", ["policy", "value"], rows)
+    rows = [[row["name"], terminal.fixed(row["value"])] for row in comparison["rows"]]
+    terminal.show_table(f"What policies earn ({measured[comparison['measured']]})", ["policy", "value"], rows)
     found = learned.certificate
     typer.echo(
         f"{learned.episodes} episodes in {seconds:.1f} s ({found.setting} setting, stopped by {found.stopped}), "
@@ -151,3 +151,51 @@ def _show(learned: Learned, seconds: float) -> None:
     for fact in found.facts:
         if fact.what not in UNSAID:
             typer.echo(f"{fact.kind}: {fact.sentence}")
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """Everything that decides the result of a run; ``result.json`` keeps it."""
+
+    world: str = ""
+    episodes: int | None = None
+    accuracy: float = 0.1
+    failure: float = 0.05
+    contexts: int = 2
+    weights: str | None = None
+    seed: int = 0
+    setting: str = "practical"
+    method: str = "best"
+    refine: float = 0.5
+    separation: float = 0.0
+    validate: int | None = None
+    horizon: int | None = None
+    modules: str | None = None
+
+    @staticmethod
+    def of(typed: dict[str, Any], config: Path | None) -> LearnOptions:
+        """What was typed goes before what the file says, and that before the defaults."""
+        settings = {
+            **(_config(config) if config else {}),
+            **{key: value for key, value in typed.items() if value is not None},
+        }
+        if not settings.get("world"):
+            refuse(
+                "PROBLEM_OR_ENV_ID", "nothing", "a problem, a Gymnasium id or a saved model (or `world` in --config)"
+            )
+        return LearnOptions(**settings)
+
+
+def _config(path: Path) -> dict[str, Any]:
+    content = inputs.toml_of("--config", path)
+    fields = {field.name: field for field in dataclasses.fields(LearnOptions)}
+    for name, value in content.items():
+        if name not in fields:
+            refuse(f"--config {path}", f"{name!r}", f"one of {', '.join(fields)}")
+        wanted = fields[name].type
+        kind = str if "str" in str(wanted) else float if "float" in str(wanted) else int
+        if isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
+            refuse(
+                f"--config {path}: {name}", repr(value), {str: "a text", float: "a number", int: "a whole number"}[kind]
+            )
+    return content

@@ -1,11 +1,36 @@
-"""Progress on a terminal: a live line, or a bar with an estimate of the time left; nothing at all when piped."""
+"""What a terminal shows: tables, a live line, a bar with the time left; plain columns and no progress when piped."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> None:
+    """Print a table; the first ``texts`` columns are words, the others numbers and stand to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < texts else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console()
+    if not console.is_terminal:
+        widths = [max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)]
+        console.width = max(len(title), sum(widths) + 4 * len(widths))
+    console.print(Text(title, style="bold"))
+    console.print(table)
+
+
+def fixed(value: float, digits: int = 4) -> str:
+    """A number with a fixed number of digits behind the point."""
+    return f"{value:.{digits}f}"
 
 
 @contextmanager

@@ -1,0 +1,328 @@
+"""Commands for logs and studies: ``fit``, ``simulate``, ``sweep``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rewardmix._core.errors import refuse
+from rewardmix.cli import inputs, options, terminal
+
+if TYPE_CHECKING:
+    from rewardmix.episodes import Episodes
+    from rewardmix.logs import Fitted, Progress
+
+
+def fit_command(
+    log: Annotated[list[str], typer.Argument(help="Parquet or CSV files, a folder, a pattern, or minari:ID.")],
+    *,
+    contexts: Annotated[str, typer.Option(help="Number of hidden types, or auto.")] = "2",
+    horizon: Annotated[int | None, typer.Option(help="Most steps of an episode. [the longest]")] = None,
+    weights: options.Weights = None,
+    columns: Annotated[str, typer.Option(help="How columns are called: state=page,action=button")] = "",
+    rewards: Annotated[str | None, typer.Option(help="Values that a reward can take: 0,1. [those that occur]")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out episodes with problems.")] = False,
+    seed: options.Seed = 0,
+    resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 8,
+    scheduler: options.Scheduler = None,
+    processes: options.Processes = 1,
+    out: options.OutFolder = Path("runs/fit"),
+) -> None:
+    """Learn from sessions that already happened."""
+    settings = {name: value for name, value in locals().items() if name != "out"}
+    from rewardmix import logs
+    from rewardmix._core.checks import as_count, as_seed
+
+    as_seed("--seed", seed)
+    as_count("--processes", processes)
+    inputs.check_folder("--out", out)
+    source: Any = log[0] if len(log) == 1 else log
+    number = contexts if contexts == "auto" else inputs.count_of("--contexts", contexts, "a number, or auto")
+    shares, values = inputs.weights_of(weights), inputs.numbers_of("--rewards", rewards)
+    names = {role: None if name == "none" else str(name) for role, name in inputs.options_of(columns).items()}
+    with ExitStack() as stack:
+        crew = _crew(stack, scheduler, processes)
+        with terminal.bar("reading", 1.0) as show:
+            data = logs.read(
+                source,
+                columns=names,
+                horizon=horizon,
+                reward_values=values,
+                skip_bad=skip_bad,
+                crew=crew,
+                on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
+            )
+        show_bar, show_line = (
+            stack.enter_context(terminal.bar("counting", 1.0)),
+            stack.enter_context(terminal.live_line()),
+        )
+        fitted = logs.fit(
+            data,
+            num_contexts=number,
+            weights=shares,
+            seed=seed,
+            resamples=resamples,
+            on_update=_teller(show_bar, show_line),
+        )
+    _write(fitted, source, out, settings)
+    _show_fitted(fitted)
+    typer.echo(f"report: {out / 'report.html'}")
+
+
+def _crew(stack: ExitStack, scheduler: str | None, processes: int) -> Any:
+    from rewardmix.logs import Cluster, Here, Processes
+    from rewardmix.logs.workers import connected
+
+    if scheduler is not None:
+        return Cluster(stack.enter_context(connected(scheduler)))
+    return stack.enter_context(Processes(processes)) if processes > 1 else Here()
+
+
+def _teller(show_bar: Any, show_line: Any) -> Any:
+    def tell(progress: Progress) -> None:
+        if progress.stage == "count":
+            show_bar(progress.done / progress.total, f"{progress.done} of {progress.total} parts")
+        else:
+            of = f" of {progress.total}" if progress.total else ""
+            show_line(f"{progress.stage} {progress.done or ''}{of if progress.done else ''}")
+
+    return tell
+
+
+def _write(fitted: Fitted, source: Any, out: Path, settings: dict[str, Any]) -> None:
+    from rewardmix._core import storage
+    from rewardmix.io import save
+    from rewardmix.report import page
+
+    out.mkdir(parents=True, exist_ok=True)
+    save(out / "model.safetensors", fitted.model)
+    save(out / "policy.safetensors", fitted.plan)
+    save(out / "moments.safetensors", fitted.info.moments)
+    summary = _summary(fitted, source, settings)
+    storage.replace(out / "result.json", json.dumps(summary, indent=1).encode())
+    storage.replace(out / "report.html", page(summary).encode())
+
+
+def _summary(fitted: Fitted, source: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    from rewardmix.planning import compare_plan
+    from rewardmix.report import summarise
+    from rewardmix.report.folder import row
+
+    info, found = fitted.info, compare_plan(fitted.plan)
+    value, boot = info.off_policy, info.bootstrap
+    validation: dict[str, Any] | None = None
+    if value is not None and value.supported:
+        validation = {key: getattr(value, key) for key in ("value", "lower", "upper", "episodes")}
+        validation["measured"] = "logged"
+    return summarise(
+        title=f"Log {source if isinstance(source, str) else source[0]}",
+        model=fitted.model,
+        plan=fitted.plan,
+        moments=info.moments,
+        intervals=(info.recovery.lower, info.recovery.upper),
+        certificate={
+            "setting": "a log",
+            "stopped": "the end of the log",
+            "proved": [],
+            "not_proved": list(info.sentences),
+            "planned": [fitted.plan.lower, fitted.plan.upper],
+            "validation": validation,
+            "bootstrap_regret": None if boot is None else {"mean": boot.regret, "upper": None, "gap": boot.gap},
+        },
+        comparison={
+            "measured": "planned",
+            "rows": [
+                row("told the type (a bound)", "told", found.told),
+                row("this policy", "adaptive", found.adaptive_lower, found.adaptive_lower, found.adaptive_upper),
+                row("best policy that does not adapt", "fixed", found.markov),
+            ],
+        },
+        unanswered=[info.recovery.not_identified],
+        command=shlex.join(["rewardmix", *sys.argv[1:]]),
+        seed=settings["seed"],
+        sections=_sections(fitted),
+        record={"settings": settings, "weights": fitted.model.weights.tolist(), "fit": _record(fitted)},
+    )
+
+
+def _record(fitted: Fitted) -> dict[str, Any]:
+    """Everything that was found about the log, as plain data."""
+    info = fitted.info
+    parts = {
+        name: getattr(info, name) for name in ("notes", "coverage", "logging", "held_out", "bootstrap", "off_policy")
+    }
+    plain = {name: None if part is None else dataclasses.asdict(part) for name, part in parts.items()}
+    return {
+        **plain,
+        "criterion": {str(m): value for m, value in info.criterion.items()},
+        "passes": info.passes,
+        "loglik": info.recovery.loglik,
+    }
+
+
+def _sections(fitted: Fitted) -> list[dict[str, Any]]:
+    info, schema = fitted.info, fitted.info.schema
+    tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
+    criterion = [[str(m), f"{value:.1f}"] for m, value in sorted(info.criterion.items())]
+    return [
+        {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
+        {
+            "title": "What the log holds",
+            "paragraphs": [f"{info.notes.kept} episodes, {info.notes.rows} rows read.", info.coverage.sentence],
+            "columns": ["state", "action never tried"] if tried else [],
+            "rows": tried,
+        },
+        {
+            "title": "How many types",
+            "paragraphs": ["Bayesian information criterion; the smallest is best."],
+            "columns": ["types", "criterion"],
+            "rows": criterion,
+        },
+        {"title": "What to make of it", "paragraphs": list(info.sentences), "columns": [], "rows": []},
+    ]
+
+
+def _show_fitted(fitted: Fitted) -> None:
+    info = fitted.info
+    typer.echo(
+        f"{info.notes.kept} episodes, {info.notes.rows} rows; {fitted.model.num_contexts} types with weights "
+        + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
+    )
+    typer.echo(f"value planned in the fitted model (optimistic): {fitted.plan.lower:.4f}")
+    for sentence in info.sentences:
+        typer.echo(f"- {sentence}")
+
+
+EPISODES_AT_ONCE = 1 << 18
+"""Episodes that are in memory at a time."""
+
+
+def simulate_command(
+    problem: options.Model,
+    out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
+    policy: Annotated[str, typer.Option(help="uniform, or a saved policy or plan.")] = "uniform",
+    episodes: Annotated[int, typer.Option(help="How many.")] = 10_000,
+    seed: options.Seed = 0,
+) -> None:
+    """Play a policy in a problem and write the episodes as a log."""
+    from rewardmix import logs
+    from rewardmix._core.checks import as_count, as_seed
+    from rewardmix._core.limits import COMPILED_STEP, afford, afford_episodes
+
+    as_count("--episodes", episodes)
+    as_seed("--seed", seed)
+    inputs.check_file("--out", out)
+    model = inputs.model_of(problem)
+    steps = COMPILED_STEP * episodes * model.horizon
+    afford("--episodes", operations=steps, change="fewer episodes, or a shorter horizon")
+    afford_episodes(min(episodes, EPISODES_AT_ONCE), model.horizon)
+    with terminal.bar("simulating", episodes) as show:
+        blocks = _blocks(_policy(policy, model), model, episodes, seed, show)
+        logs.write(out, blocks, state_names=model.state_names, action_names=model.action_names)
+    typer.echo(f"{episodes} episodes of up to {model.horizon} steps in {out}")
+
+
+def _policy(text: str, model: Any) -> Any:
+    from rewardmix.policy import uniform
+
+    if text == "uniform":
+        return uniform(model)
+    if not Path(text).exists():
+        refuse("--policy", repr(text), "uniform, or a saved policy or plan")
+    return inputs.policy_of("--policy", text)[0]
+
+
+def _blocks(policy: Any, model: Any, count: int, seed: int, show: Any) -> Iterator[Episodes]:
+    """Block after block, each with a stream of its own; the first is what ``rewardmix.simulate`` gives."""
+    from rewardmix._core.streams import Role, seed_for
+    from rewardmix.simulation import simulate
+
+    for begin in range(0, count, EPISODES_AT_ONCE):
+        own = seed if begin == 0 else seed_for(seed, Role.SIMULATED_BLOCKS, begin)
+        yield simulate(policy, model, min(EPISODES_AT_ONCE, count - begin), own)
+        show(min(begin + EPISODES_AT_ONCE, count))
+
+
+STUDY_FIELDS = {"problems": list, "methods": list, "episodes": list, "seeds": int}
+"""What a study says: names of problems, of methods, budgets, and how many seeds."""
+
+
+def sweep_command(
+    study: Annotated[Path, typer.Argument(help="TOML: problems, methods, episodes (lists) and seeds (a number).")],
+    out: Annotated[Path | None, typer.Option(help="Results. [the study's name with .parquet]")] = None,
+    scheduler: options.Scheduler = None,
+    processes: options.Processes = 1,
+) -> None:
+    """Run a study; one that was stopped goes on where it was."""
+    from rewardmix._core.checks import as_count
+    from rewardmix.logs.sweeping import METHODS, sweep
+
+    as_count("--processes", processes)
+    asked = _study(study)
+    for name in asked["methods"]:
+        if name not in METHODS:
+            refuse(f"{study}: methods", repr(name), f"one of {', '.join(METHODS)}")
+    target = out or study.with_suffix(".parquet")
+    inputs.check_file("--out", target)
+    problems = {name: inputs.model_of(name) for name in asked["problems"]}
+    with ExitStack() as stack:
+        crew = _crew(stack, scheduler, processes)
+        total = len(problems) * len(asked["methods"]) * len(asked["episodes"]) * asked["seeds"]
+        show = stack.enter_context(terminal.bar("sweeping", total))
+        methods = {name: METHODS[name] for name in asked["methods"]}
+        rows = sweep(
+            problems,
+            methods,
+            asked["episodes"],
+            range(asked["seeds"]),
+            target,
+            crew=crew,
+            on_update=lambda done, total: show(done),
+        )
+    _show_study(rows)
+    typer.echo(f"{len(rows)} results in {target}")
+
+
+def _study(path: Path) -> dict[str, Any]:
+    from rewardmix._core.checks import as_count
+
+    content = inputs.toml_of("STUDY", path)
+    for name, kind in STUDY_FIELDS.items():
+        if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
+            refuse(f"{path}: {name}", repr(content.get(name)), "a list" if kind is list else "a whole number")
+    for name in content:
+        if name not in STUDY_FIELDS:
+            refuse(f"{path}", repr(name), f"one of {', '.join(STUDY_FIELDS)}")
+    for name, kind in {"problems": str, "methods": str, "episodes": int}.items():
+        for i, entry in enumerate(content[name]):
+            if not isinstance(entry, kind) or isinstance(entry, bool):
+                refuse(f"{path}: {name}[{i}]", repr(entry), "a text" if kind is str else "a whole number")
+    for i, budget in enumerate(content["episodes"]):
+        as_count(f"{path}: episodes[{i}]", budget)
+    as_count(f"{path}: seeds", content["seeds"])
+    return content
+
+
+def _show_study(rows: Any) -> None:
+    import numpy as np
+
+    groups: dict[tuple[str, str, int], list[Any]] = {}
+    for row in rows:
+        groups.setdefault((row.problem, row.method, row.episodes), []).append(row)
+    lines = []
+    for (problem, method, episodes), some in groups.items():
+        good = [row for row in some if not row.error]
+        regret = terminal.fixed(float(np.mean([row.regret for row in good]))) if good else "-"
+        share = terminal.fixed(float(np.mean([row.share for row in good])), 3) if good else "-"
+        lines.append([problem, method, str(episodes), f"{len(good)}/{len(some)}", regret, share])
+    terminal.show_table(
+        "Means over seeds", ["problem", "method", "episodes", "runs", "regret", "share of the gain"], lines, texts=2
+    )
