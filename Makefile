@@ -5,7 +5,7 @@ CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test browser machines another lowest mutants fuzz check lint types docs bench bench-full clean
+.PHONY: demo test browser machines another lowest mutants fuzz check lint types docs figures bench bench-full clean
 
 demo: $(VENV)/core
 	rm -rf runs/demo
@@ -59,6 +59,10 @@ docs: $(VENV)/docs
 	rm -rf docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
+# The pictures of the pages, from committed results; docs draws what is missing or old.
+figures: $(VENV)/docs
+	$(BIN)/python -m docs.pictures.make
+
 # Every study, quickly and with its tables printed; bench-full takes hours and writes what is committed.
 # RecurrentPPO (benchmarks/learning/recurrent.py) needs the whole extra as well: pip install -e '.[bench]'.
 STUDIES := simulation planning exploration recovery learning online pac scaling hardness coverage coupons logs resume path \
@@ -71,7 +75,7 @@ bench-full: $(VENV)/bench
 	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run || exit 1; done
 
 clean:
-	rm -rf .venv .venv-* docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* docs/_build docs/_figures .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/python:

@@ -1,4 +1,4 @@
-"""Markdown of the pages: tables, and numbers as their cells show them."""
+"""Tables of the pages in Markdown, numbers as their cells show them, and the same on a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks.exponents import Estimate
+from benchmarks.record import table
 
 JOINED = "\N{NO-BREAK SPACE}"
 """Between the two ends of an interval, so that a narrow table does not part them."""
@@ -17,6 +20,14 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table of Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def show(parts: Iterable[str]) -> None:
+    """Print paragraphs and tables of Markdown, the columns of tables under each other."""
+    for part in parts:
+        lines = [[cell.strip() for cell in line.strip("|").split(" |")] for line in part.split("\n")]
+        table(lines[0], lines[2:]) if part.startswith("|") else print(part)
+        print()
 
 
 def short(value: Any, digits: int = 3) -> str:
@@ -46,6 +57,11 @@ def within(estimate: Estimate, digits: int = 2) -> str:
 def counted(estimate: Estimate) -> str:
     """The same for a number of episodes: 822 [606, 1,084]."""
     return "{:,.0f} [{:,.0f},{}{:,.0f}]".format(*estimate[:2], JOINED, estimate.high)
+
+
+def error_of(values: Sequence[float]) -> float:
+    """Standard error of a mean."""
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
 def sized(size: Sequence[int]) -> str:

@@ -68,6 +68,15 @@ def crossing(budgets: ArrayLike, values: ArrayLike, level: float) -> Any:
     return found if found.ndim else float(found)
 
 
+def exact_limits(successes: int, trials: int, failure: float = 0.05) -> tuple[float, float]:
+    """Exact binomial limits (Clopper and Pearson)."""
+    from scipy.special import betaincinv
+
+    low = betaincinv(successes, trials - successes + 1, failure / 2) if successes else 0.0
+    high = betaincinv(successes + 1, trials - successes, 1 - failure / 2) if successes < trials else 1.0
+    return float(low), float(high)
+
+
 def drawn(replicates: int, draws: int = 2000, seed: int = 0) -> Chosen:
     """Replicate numbers (draws, replicates), drawn with replacement."""
     return np.random.default_rng(seed).integers(replicates, size=(draws, replicates))

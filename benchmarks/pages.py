@@ -1,10 +1,11 @@
-"""Rewrite what the pages show of committed results: python -m benchmarks.pages.
+"""Rewrite the tables that the pages show of committed results: python -m benchmarks.pages.
 
-A page says where a measured table or sentence comes from,
+A page says where a table comes from,
 
-    <!-- from benchmarks/learning/results.json, benchmarks/learning/long.json: learning.share -->
+    <!-- table learning.share of grid, long -->
 
-    ... whatever ``benchmarks.tables`` makes of these files, and a line that names them and their commands ...
+    ... what ``share`` of ``benchmarks.learning.analysis.TABLES`` makes of the rows of these two parts, and a line that
+    names their file and commands ...
 
     <!-- end -->
 
@@ -15,31 +16,22 @@ from __future__ import annotations
 
 import re
 import textwrap
+from importlib import import_module
 from pathlib import Path
 
-from benchmarks.record import found_in, results_of, stored
-from benchmarks.tables import TABLES
+from benchmarks.record import HERE, parts_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = HERE.parent
 WIDTH = 120
 END = "<!-- end -->"
-FROM = re.compile(
-    rf"(?P<mark><!-- from (?P<files>[^:>]+): (?P<name>[\w.]+) -->)\n(?P<body>.*?){re.escape(END)}", re.DOTALL
+TABLE = re.compile(
+    rf"(?P<mark><!-- table (?P<study>\w+)\.(?P<name>\w+) of (?P<parts>[\w, ]+) -->)\n.*?{re.escape(END)}", re.DOTALL
 )
 
 
 def pages(root: Path = ROOT) -> list[Path]:
     """README and everything under docs."""
     return [root / "README.md", *sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts)]
-
-
-def source(paths: list[Path], root: Path) -> str:
-    """The line below a table: the files and their commands, each command once."""
-    files: dict[str, list[str]] = {}
-    for path in paths:
-        files.setdefault(stored(path)["command"], []).append(f"`{path.relative_to(root)}`")
-    parts = [f"{' and '.join(names)} by `{command}`" for command, names in files.items()]
-    return wrapped("From " + "; ".join(parts) + ".")
 
 
 def wrapped(text: str) -> str:
@@ -50,22 +42,26 @@ def wrapped(text: str) -> str:
     return textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
-def made(files: str, name: str, root: Path) -> str:
-    """What belongs between the two marks."""
-    if name not in TABLES:
-        raise KeyError(f"{name}: no such table, there are {', '.join(TABLES)}")
-    paths = found_in(files, root)
-    parts = [wrapped(part) for part in TABLES[name](*map(results_of, paths))]
-    return "\n\n".join([*parts, source(paths, root)])
+def made(study: str, name: str, parts: list[str], folder: Path = HERE) -> str:
+    """A table, the paragraphs that belong to it, and a line that says where it comes from."""
+    tables, found = import_module(f"benchmarks.{study}.analysis").TABLES, parts_of(study, folder)
+    if name not in tables:
+        raise KeyError(f"{study}.{name}: no such table, there are {', '.join(tables)}")
+    if missing := [part for part in parts if part not in found]:
+        raise KeyError(f"{study}: no results of {missing[0]}, there are {', '.join(found)}")
+    commands = dict.fromkeys(f"`{found[part][0]['command']}`" for part in parts)
+    source = f"From `benchmarks/{study}/results.jsonl` by {', '.join(commands)}."
+    return "\n\n".join(wrapped(text) for text in [*tables[name](*(found[part][1:] for part in parts)), source])
 
 
-def filled(text: str, root: Path = ROOT) -> str:
+def filled(text: str, folder: Path = HERE) -> str:
     """The text of a page with everything between marks made anew."""
 
     def fresh(found: re.Match[str]) -> str:
-        return f"{found['mark']}\n\n{made(found['files'], found['name'], root)}\n\n{END}"
+        parts = [part.strip() for part in found["parts"].split(",")]
+        return f"{found['mark']}\n\n{made(found['study'], found['name'], parts, folder)}\n\n{END}"
 
-    return FROM.sub(fresh, text)
+    return TABLE.sub(fresh, text)
 
 
 def main() -> None:

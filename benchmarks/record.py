@@ -1,4 +1,8 @@
-"""What every committed result carries: the command, the version, the machine and the day; and how time is taken."""
+"""Results of a study, ``benchmarks/<study>/results.jsonl``, and how time is taken.
+
+A study has parts. The lines of a part begin with one that says how it was made (command, versions, machine, day); every
+other line is a row. Running a part again replaces its lines and leaves the others as they are.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,45 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+Rows = list[dict[str, Any]]
 
 
-def record(study: str, results: dict[str, Any], *, name: str = "results", program: str = "run") -> Path:
-    """Write ``benchmarks/<study>/<name>.json``; ``program`` is the module of the study that was run."""
+def record(study: str, part: str, rows: Rows, *, program: str = "run", folder: Path = HERE) -> None:
+    """Put a part into the results of its study; ``program`` is the module of the study that was run."""
+    parts = {**parts_of(study, folder), part: [about(study, program), *rows]}
+    lines = [{"part": name, **line} for name, content in parts.items() for line in content]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    path_of(study, folder).write_text(text, encoding="utf-8")
+
+
+def path_of(study: str, folder: Path = HERE) -> Path:
+    """Where the results of a study are."""
+    return folder / study / "results.jsonl"
+
+
+def parts_of(study: str, folder: Path = HERE) -> dict[str, Rows]:
+    """Part -> its lines, the first of which says how it was made."""
+    path, parts = path_of(study, folder), dict[str, Rows]()
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        content = json.loads(line)
+        parts.setdefault(content.pop("part"), []).append(content)
+    return parts
+
+
+def rows_of(study: str, part: str, folder: Path = HERE) -> Rows:
+    """Rows of a part; none if it was not run."""
+    return parts_of(study, folder).get(part, [])[1:]
+
+
+def about(study: str, program: str) -> dict[str, Any]:
+    """How a part is made, here and now."""
     import numba
     import numpy
     import scipy
 
     import rewardmix
 
-    about = {
+    return {
         "command": shlex.join(["python", "-m", f"benchmarks.{study}.{program}", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
         "rewardmix": rewardmix.__version__,
@@ -31,49 +63,6 @@ def record(study: str, results: dict[str, Any], *, name: str = "results", progra
         "packages": {module.__name__: module.__version__ for module in (numpy, scipy, numba)},
         "machine": _machine(),
     }
-    path = HERE / study / f"{name}.json"
-    path.write_text(json.dumps({**about, "results": results}, indent=2) + "\n", encoding="utf-8")
-    return path
-
-
-def stored(path: Path) -> dict[str, Any]:
-    """A committed file with all that it says about itself."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
-
-
-def results_of(path: Path) -> Any:
-    """What was measured."""
-    content = stored(path)
-    return content.get("results", content)
-
-
-def found_in(names: str, root: Path) -> list[Path]:
-    """Files of a list of names with commas between them; a name may be a pattern."""
-    out: list[Path] = []
-    for name in names.split(","):
-        paths = sorted(root.glob(name.strip()))
-        if not paths:
-            raise FileNotFoundError(f"{name.strip()}: there is no such file of results")
-        out += paths
-    return out
-
-
-def rows_of(study: str, part: str) -> Any:
-    """Rows of a committed part of a study, or None if it was not run."""
-    path = HERE / study / f"{part}.json"
-    return stored(path)["results"]["rows"] if path.is_file() else None
-
-
-def pyplot() -> Any:
-    """Matplotlib for SVG files, the same ones for the same results."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rewardmix"
-    import matplotlib.pyplot as plt
-
-    return plt
 
 
 def cpu_seconds(call: Callable[[], Any], repeats: int = 5) -> float:

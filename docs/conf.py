@@ -8,7 +8,7 @@ from sphinx.util.inspect import TypeAliasForwardRef
 
 from rewardmix import __version__
 
-sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+sys.path[:0] = [str(Path(__file__).parent / "_extensions"), str(Path(__file__).parents[1])]
 TypeAliasForwardRef.__repr__ = lambda self: self.name  # Floats | None, not the name of a class of Sphinx
 
 project = "rewardmix"

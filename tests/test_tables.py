@@ -1,16 +1,14 @@
 """Tables of README and docs are what the committed results give; results say how and where they were made."""
 
-import json
 import re
 import shutil
 import subprocess
 
 import pytest
-from benchmarks import pages, tables
-from benchmarks.record import found_in, stored
+from benchmarks import pages, record
+from benchmarks.learning import analysis
 
-FILE = "benchmarks/speed/results.json"
-COMMAND = "python -m benchmarks.speed.run"
+STUDIES = sorted(path.parent.name for path in record.HERE.glob("*/results.jsonl"))
 
 
 def name_of(path):
@@ -22,62 +20,72 @@ def test_tables_are_what_the_results_give(path):
     """``python -m benchmarks.pages`` writes them anew."""
     text = path.read_text(encoding="utf-8")
     assert pages.filled(text) == text, f"{name_of(path)} is stale: run python -m benchmarks.pages"
+    left = pages.TABLE.sub("", text)
+    assert "<!-- table " not in left, f"{name_of(path)} has a table without an end"
+    assert pages.END not in left
 
 
-def named_files():
-    """Every file of results that a mark of a page names."""
-    texts = [path.read_text(encoding="utf-8") for path in pages.pages()]
-    return {
-        path for text in texts for found in pages.FROM.finditer(text) for path in found_in(found["files"], pages.ROOT)
-    }
+def test_there_are_tables_and_studies():
+    marks = [found["study"] for path in pages.pages() for found in pages.TABLE.finditer(path.read_text("utf-8"))]
+    assert len(marks) > 20
+    assert set(marks) <= set(STUDIES)
 
 
-def test_every_mark_has_its_end():
-    for path in pages.pages():
-        left = pages.FROM.sub("", path.read_text(encoding="utf-8"))
-        assert "<!-- from " not in left, name_of(path)
-        assert pages.END not in left, name_of(path)
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_part_says_how_with_what_and_where_it_was_made(study):
+    parts = record.parts_of(study)
+    assert parts
+    for part, (about, *rows) in parts.items():
+        command = re.fullmatch(r"python -m (benchmarks\.[\w.]+)( .*)?", about["command"])
+        assert command, part
+        assert (pages.ROOT / f"{command[1].replace('.', '/')}.py").is_file(), f"{part} names no program"
+        assert re.fullmatch(r"\d+\.\d+\.\d+\S*", about["rewardmix"]), part
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", about["date"]), part
+        assert about["machine"]["processor"], part
+        assert rows, part
+        assert not any("command" in row for row in rows), part
 
 
-def test_results_are_committed_and_name_command_version_and_machine():
-    files = named_files()
-    assert len(files) > 10
-    for path in files:
-        assert stored(path)["rewardmix"], name_of(path)
-        assert stored(path)["machine"]["processor"], name_of(path)
-        assert re.fullmatch(r"python -m (benchmarks|docs)\.[\w.]+( .*)?", stored(path)["command"]), name_of(path)
-        module = stored(path)["command"].split()[2].replace(".", "/")
-        assert (pages.ROOT / f"{module}.py").is_file(), f"{name_of(path)} names a program that is not there"
-    if shutil.which("git") and (pages.ROOT / ".git").exists():
-        known = subprocess.run(["git", "ls-files"], cwd=pages.ROOT, capture_output=True, text=True, check=True).stdout
-        assert {name_of(path) for path in files} <= set(known.splitlines())
+@pytest.mark.skipif(not shutil.which("git") or not (pages.ROOT / ".git").exists(), reason="not a clone")
+def test_results_are_committed_and_figures_are_not():
+    found = subprocess.run(["git", "ls-files"], cwd=pages.ROOT, capture_output=True, text=True, check=True)
+    known = set(found.stdout.splitlines())
+    assert {name_of(record.path_of(study)) for study in STUDIES} <= known
+    assert [name for name in known if name.endswith(".svg")] == ["docs/pictures/shop.svg"]
 
 
 @pytest.fixture
-def root(tmp_path):
-    """A repository with one result."""
-    path = tmp_path / FILE
-    path.parent.mkdir(parents=True)
-    results = {"runs": [{"seconds": 0.1234, "ratio": 41.7, "share": 0.9371}], "rows": 2_000_000, "sizes": {"10,4": 7}}
-    path.write_text(json.dumps({"command": COMMAND, "results": results}), encoding="utf-8")
+def folder(tmp_path):
+    """A study with two parts, run one after the other."""
+    (tmp_path / "learning").mkdir()
+    for part, share in (("long", 0.25), ("hard", 0.5)):
+        record.record("learning", part, [{"problem": "shop", "episodes": 200, "share": [share]}], folder=tmp_path)
     return tmp_path
 
 
-def test_a_missing_file_is_named(root):
-    with pytest.raises(FileNotFoundError, match=r"other\.json"):
-        pages.filled("<!-- from benchmarks/speed/other.json: logs.speed -->\n\n<!-- end -->", root)
+def test_running_a_part_again_replaces_its_lines_alone(folder):
+    before = record.path_of("learning", folder).read_text(encoding="utf-8").splitlines()
+    assert len(before) == 4
+    rows = [{"problem": name, "episodes": 200, "share": [0.75]} for name in ("shop", "lock δ")]
+    record.record("learning", "long", rows, folder=folder)
+    after = record.path_of("learning", folder).read_text(encoding="utf-8").splitlines()
+    assert after[3:] == before[2:]
+    assert record.rows_of("learning", "long", folder) == rows
+    assert record.rows_of("learning", "hard", folder) == [{"problem": "shop", "episodes": 200, "share": [0.5]}]
+    assert record.rows_of("learning", "never", folder) == []
 
 
-def test_a_stale_table_is_made_anew_and_an_unknown_one_refused(root, monkeypatch):
-    monkeypatch.setitem(tables.TABLES, "speed", lambda found: [tables.grid(["rows"], [[f"{found['rows']:,}"]])])
-    mark = f"<!-- from {FILE}: speed -->"
-    text = pages.filled(f"# A\n\n{mark}\n\n| rows |\n| --- |\n| 1,000 |\n\n<!-- end -->\n\nB.\n", root)
-    assert "| 2,000,000 |" in text
-    assert "1,000 |\n" not in text.replace("2,000,000", "")
-    assert f"From `{FILE}` by `{COMMAND}`." in text
-    assert pages.filled(text, root) == text
-    with pytest.raises(KeyError, match=r"no\.such: no such table"):
-        pages.filled(f"<!-- from {FILE}: no.such -->\n\n<!-- end -->", root)
+def test_a_stale_table_is_made_anew_and_one_without_results_refused(folder):
+    text = "# A\n\n<!-- table learning.others of {} -->\n\n| share |\n| --- |\n| 1 |\n\n<!-- end -->\n\nB.\n"
+    found = pages.filled(text.replace("others", "share").format("long, hard"), folder)
+    assert "| shop | .500 |" in found
+    assert "| 1 |" not in found
+    assert "From `benchmarks/learning/results.jsonl` by `python -m benchmarks.learning.run" in " ".join(found.split())
+    assert pages.filled(found, folder) == found
+    with pytest.raises(KeyError, match=r"learning: no results of never, there are long, hard"):
+        pages.filled(text.format("never"), folder)
+    with pytest.raises(KeyError, match=r"learning\.none: no such table, there are share"):
+        pages.filled(text.replace("others", "none").format("long"), folder)
 
 
 def test_recurrent_takes_any_number_of_problems_seeds_and_checkpoints():
@@ -95,7 +103,7 @@ def test_recurrent_takes_any_number_of_problems_seeds_and_checkpoints():
     ]
     runs = [{**shop, "curves": {"1": curve(2, 2.5), "2": curve(2, 2.5, 2.95)}}]
     runs.append({**shop, "problem": "lock", "curves": {"1": curve(1)}})
-    text = "\n".join(tables.recurrent({"rows": rows}, *runs))
+    text = "\n".join(analysis.recurrent(rows, *([run] for run in runs)))
     assert "| 6,000 |  | 2.950 ± .100 |" in text
     assert "from 2 fresh seeds" in text
     assert "Seed 1 did not get there in 4,000 episodes, so it needs more than 2 times as many." in text
@@ -107,7 +115,7 @@ def test_recurrent_takes_any_number_of_problems_seeds_and_checkpoints():
 def test_the_number_of_seeds_is_that_of_the_results():
     rows = [{"problem": "shop", "episodes": n, "share": [0.9, 0.95]} for n in (500, 2000)]
     long = [{"problem": "shop", "episodes": 200_000, "share": [1.0] * 20}]
-    table, said = tables.share({"rows": rows}, {"rows": long})
+    table, said = analysis.share(rows, long)
     assert "| shop | .925 | .925 | 1.000 |" in table
     assert said.startswith("Means over 2 seeds (20 at 200,000).")
     assert said.endswith("1 of 1 cells lie below it: shop at 2,000 (.925 ± .025).")

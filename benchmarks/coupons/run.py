@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import show
 from benchmarks.coupons import analysis, settings
 from benchmarks.record import record
 from rewardmix.environments import play
@@ -78,10 +79,8 @@ def main() -> None:
             rows.append(split(product, seed, 300 if quick else settings.EPISODES))
             print(product, seed, f"learned {rows[-1]['learned']:.3f} fixed {rows[-1]['fixed']:.3f}", flush=True)
         if not quick:
-            record("coupons", {"rows": rows})
-    analysis.show(rows)
-    if not quick:
-        analysis.draw(rows)
+            record("coupons", "splits", rows)
+    show(analysis.households(rows))
 
 
 if __name__ == "__main__":

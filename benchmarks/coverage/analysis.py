@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.cells import JOINED, bare, grid, short, show, within
 from benchmarks.coverage import settings
-from benchmarks.exponents import Estimate, drawn, resampled
+from benchmarks.exponents import Estimate, drawn, exact_limits, resampled
 from benchmarks.exponents import limits as percentiles
-from benchmarks.pac.analysis import limits
-from benchmarks.record import HERE, pyplot, rows_of, table
+from benchmarks.record import Rows, rows_of
 
-FOLDER = HERE / "coverage"
 FAMILIES = ("average", "pair", "move", "start")
 
 
@@ -32,10 +31,16 @@ class Share(NamedTuple):
     @property
     def limits(self) -> tuple[float, float]:
         """Low and high."""
-        return limits(self.successes, self.trials)
+        return exact_limits(self.successes, self.trials)
 
     def __str__(self) -> str:
         return "{:.4f} [{:.4f}, {:.4f}]".format(self.value, *self.limits)
+
+
+def told(share: Share, digits: int = 3) -> str:
+    """How many of how many, and the limits of the share."""
+    low, high = (short(limit, digits) for limit in share.limits)
+    return f"{share.successes:,} of {share.trials:,}, [{low},{JOINED}{high}]"
 
 
 class Radii(NamedTuple):
@@ -48,7 +53,7 @@ class Radii(NamedTuple):
     largest: float
 
 
-def radii_of(rows: list[dict[str, Any]]) -> list[Radii]:
+def radii_of(rows: Rows) -> list[Radii]:
     """How often all radii hold at all checkpoints, and how much smaller they might have been."""
     out = []
     for failure in settings.FAILURES:
@@ -62,20 +67,16 @@ def radii_of(rows: list[dict[str, Any]]) -> list[Radii]:
     return out
 
 
-def show_radii(rows: list[dict[str, Any]]) -> None:
-    """Two tables."""
+def radii(rows: Rows) -> list[str]:
+    """How often all radii hold, and how slack they are."""
     found = radii_of(rows)
-    print(f"all radii at {', '.join(map(str, settings.CHECKPOINTS))} episodes: share of runs in which every one holds")
-    table(
-        ["failure", "promise", "runs", "all radii hold", "feasible set holds the truth"],
-        [[f"{r.failure:g}", f"{1 - r.failure:g}", len(rows), str(r.held), str(r.contained)] for r in found],
-    )
-    print("factor by which radii could shrink and still hold in 1 - failure of the runs; last: the largest ratio seen")
-    table(
-        ["failure", *FAMILIES, "all", "largest"],
-        [[f"{r.failure:g}", *(f"{value:.3f}" for value in (*r.slack.values(), r.largest))] for r in found],
-    )
-    print()
+    held = [[bare(row.failure), bare(1 - row.failure), told(row.held, 4), told(row.contained, 4)] for row in found]
+    slack = [[bare(row.failure), *(short(row.slack[name], 2) for name in FAMILIES)] for row in found]
+    return [
+        grid(["failure", "promised", "all radii hold", "the feasible set holds the true world"], held),
+        "How slack they are: the factor by which radii could shrink and still hold in 1 - failure of the runs.",
+        grid(["failure", *(f"{name}s" for name in FAMILIES)], slack),
+    ]
 
 
 class Pair(NamedTuple):
@@ -90,7 +91,7 @@ class Pair(NamedTuple):
     missed: Share
 
 
-def pairs_of(rows: list[dict[str, Any]]) -> list[Pair]:
+def pairs_of(rows: Rows) -> list[Pair]:
     """The worst over gaps, levels and directions."""
     out = []
     for w, samples in product(settings.PAIR_WEIGHTS, settings.PAIR_SAMPLES):
@@ -102,38 +103,25 @@ def pairs_of(rows: list[dict[str, Any]]) -> list[Pair]:
     return out
 
 
-def show_pairs(rows: list[dict[str, Any]]) -> None:
-    """One line for each weight and number of samples, and whether it is as it should be."""
-    found = pairs_of(rows)
-    print(f"standard error of a pair: claimed / true; gaps {', '.join(f'{gap:g}' for gap in settings.PAIR_GAPS)}")
-    table(
-        ["w", "samples", "worlds", "claimed / true", "if independent", "worst misses of three deviations"],
-        [
-            [f"{r.w:g}", r.samples, r.worlds, f"{r.least:.3f} .. {r.most:.3f}",
-             "{:.2f} .. {:.2f}".format(*r.independent), str(r.missed)]
-            for r in found
-        ],
-    )  # fmt: skip
-    enough = [r for r in found if r.samples >= settings.PAIR_ENOUGH]
-    off = max(abs(ratio - 1.0) for r in enough for ratio in (r.least, r.most))
-    missed = max(r.missed.value for r in found)
-    print(f"from {settings.PAIR_ENOUGH} samples: off by at most {off:.3f} (bound {settings.PAIR_RATIO:g})")
-    print(f"misses: at most {missed:.4f} (bound {settings.PAIR_MISSES:g})")
-    print()
+def pairs(rows: Rows) -> list[str]:
+    """Claimed and true standard errors of a pair."""
+    lines = []
+    for row in pairs_of(rows):
+        claimed = f"{row.least:.2f} to {row.most:.2f}"
+        null = "{:.2f} to {:.2f}".format(*row.independent)
+        lines.append([bare(row.w), f"{row.samples:,}", claimed, null, told(row.missed, 4)])
+    columns = ["w", "samples", "claimed / true", "if rewards were independent", "three deviations miss, worst world"]
+    return [grid(columns, lines)]
 
 
-def show_program(rows: list[dict[str, Any]]) -> None:
-    """How many of the sets leave the program feasible."""
-    print("the program on sets that hold the true rewards, weights known")
-    table(
-        ["sets", "w", "feasible", "largest kappa"],
-        [
-            [row["made"], f"{row['from']:g} .. {row['to']:g}", f"{row['feasible']} of {row['sets']}", row["kappa"]]
-            for row in rows
-        ],
-    )
-    print(f"feasible: {sum(row['feasible'] for row in rows)} of {sum(row['sets'] for row in rows)}")
-    print()
+def program(rows: Rows) -> list[str]:
+    """How many of the sets that hold the true rewards leave the program feasible, weights known."""
+    lines = [
+        [row["made"], f"{bare(row['from'])} to {bare(row['to'])}", f"{row['feasible']} of {row['sets']}",
+         f"{row['kappa']:.4g}"]
+        for row in rows
+    ]  # fmt: skip
+    return [grid(["sets that hold the truth", "w", "program feasible", "largest kappa"], lines)]
 
 
 class Intervals(NamedTuple):
@@ -151,7 +139,7 @@ class Intervals(NamedTuple):
     score: float
 
 
-def rewards_of(rows: list[dict[str, Any]]) -> list[Intervals]:
+def rewards_of(rows: Rows) -> list[Intervals]:
     """Coverage of the intervals by kind of world and budget."""
     out = []
     for kind, episodes in product(settings.REWARDS, settings.BUDGETS):
@@ -179,21 +167,22 @@ def rewards_of(rows: list[dict[str, Any]]) -> list[Intervals]:
     return out
 
 
-def show_rewards(rows: list[dict[str, Any]]) -> None:
-    """One line for each kind and budget."""
-    print("95 % intervals of rewards; limits: bootstrap over worlds, and exact for one interval of each world")
-    table(
-        ["worlds", "episodes", "n", "inside", "one of each", "p in .1 to .9", "p outside", "width", "inf", "score"],
-        [
-            [r.kind, r.episodes, r.worlds, "{:.3f} [{:.3f}, {:.3f}]".format(*r.inside), str(r.one), f"{r.middle:.3f}",
-             f"{r.edge:.3f}", f"{r.width:.3f}", r.unknown, f"{r.score:.2f}"]
-            for r in rewards_of(rows)
-        ],
-    )  # fmt: skip
-    print()
+def rewards(rows: Rows) -> list[str]:
+    """Intervals of rewards by kind of world, and one interval of every run."""
+    found = rewards_of(rows)
+    lines = []
+    for episodes in settings.BUDGETS:
+        mine = {row.kind: row for row in found if row.episodes == episodes}
+        width = np.mean([row.width for row in mine.values()])
+        lines.append([f"{episodes:,}", *(within(mine[kind].inside, 3) for kind in settings.REWARDS), short(width, 2)])
+    kinds = [name if apart is None else f"δ = {bare(apart)} everywhere" for name, apart in settings.REWARDS.items()]
+    one = Share(*(sum(row.one[i] for row in found) for i in (0, 1)))
+    share = within(Estimate(one.value, *one.limits), 3)
+    said = f"One interval drawn from each of the {one.trials} runs: {one.successes} hold, a share of {share}."
+    return [grid(["episodes", *kinds, "mean width"], lines), said]
 
 
-def validation_of(rows: list[dict[str, Any]]) -> dict[int, Share]:
+def validation_of(rows: Rows) -> dict[int, Share]:
     """Episodes played -> how many validation intervals hold the value."""
     out = {}
     for played in settings.PLAYED:
@@ -202,15 +191,10 @@ def validation_of(rows: list[dict[str, Any]]) -> dict[int, Share]:
     return out
 
 
-def show_validation(rows: list[dict[str, Any]]) -> None:
-    """Coverage of validation intervals by the number of episodes played."""
-    print("95 % validation intervals")
-    found = validation_of(rows)
-    table(
-        ["episodes played", "intervals", "hold the value"],
-        [[played, share.trials, str(share)] for played, share in found.items()],
-    )
-    print()
+def validation(rows: Rows) -> list[str]:
+    """Intervals of fresh episodes."""
+    lines = [[f"{played:,}", told(share), short(share.value)] for played, share in validation_of(rows).items()]
+    return [grid(["fresh episodes", "intervals that hold the value", "share"], lines)]
 
 
 class Regret(NamedTuple):
@@ -225,7 +209,7 @@ class Regret(NamedTuple):
     above: Share
 
 
-def regret_of(rows: list[dict[str, Any]]) -> list[Regret]:
+def regret_of(rows: Rows) -> list[Regret]:
     """The bootstrap's regret beside the true one."""
     from scipy.stats import spearmanr
 
@@ -249,77 +233,63 @@ def regret_of(rows: list[dict[str, Any]]) -> list[Regret]:
     return out
 
 
-def show_regret(rows: list[dict[str, Any]]) -> None:
-    """Ratio of means, rank correlation, and how often the largest resample is above the truth."""
-    print("the bootstrap's regret beside the true one; limits: bootstrap over worlds, last column exact")
-    table(
-        ["episodes", "worlds", "true", "estimated", "ratio of means", "rank correlation", "largest >= true"],
-        [
-            [r.episodes, r.worlds, f"{r.true:.4f}", f"{r.estimated:.4f}", str(r.ratio), str(r.rank), str(r.above)]
-            for r in regret_of(rows)
-        ],
-    )
-    print()
+def regret(rows: Rows) -> list[str]:
+    """The bootstrap's regret beside the true one."""
+    found = regret_of(rows)
+    lines = [
+        [f"{row.episodes:,}", short(row.true, 4), short(row.estimated, 4), within(row.ratio), within(row.rank),
+         told(row.above)]
+        for row in found
+    ]  # fmt: skip
+    columns = ["episodes", "true regret", "estimated", "ratio of means", "rank correlation", "largest resample ≥ true"]
+    return [grid(columns, lines)]
 
 
-SHOW = {
-    "radii": show_radii,
-    "pairs": show_pairs,
-    "program": show_program,
-    "rewards": show_rewards,
-    "validation": show_validation,
-    "regret": show_regret,
-}
-
-
-def stored(part: str) -> Any:
-    """Rows of a part, or None if it was not run."""
-    return rows_of("coverage", part)
-
-
-def draw() -> None:
+def draw(plt: Any) -> Any:
     """Left: largest error over its radius. Middle: intervals of rewards. Right: estimated and true regret."""
-    plt = pyplot()
-
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-    if rows := stored("radii"):
-        name = f"{settings.FAILURES[0]:g}"
-        for family in FAMILIES:
-            worst = np.sort([row["ratios"][name][family] for row in rows])
-            axes[0].step(worst, np.arange(1, worst.size + 1) / worst.size, where="post", label=family)
-        axes[0].axvline(1.0, color="0.4", ls=":")
-        axes[0].set(xlabel=f"largest error / radius, failure {name}", ylabel="share of runs", xlim=(0, 1.05))
-        axes[0].legend(frameon=False)
-    if rows := stored("rewards"):
-        for kind in settings.REWARDS:
-            share = [
-                np.mean([row["inside"] for row in rows if (row["kind"], row["episodes"]) == (kind, episodes)])
-                for episodes in settings.BUDGETS
-            ]
-            axes[1].semilogx(settings.BUDGETS, share, "o-", label=kind)
-        axes[1].axhline(settings.LEVEL, color="0.4", ls=":")
-        axes[1].set(xlabel="episodes", ylabel="95 % intervals that hold the reward", ylim=(0.85, 1.0))
-        axes[1].legend(frameon=False)
-    if rows := stored("regret"):
-        for episodes in settings.REGRET_BUDGETS:
-            true, estimated = (
-                [max(row[key], 1e-4) for row in rows if row["episodes"] == episodes] for key in ("true", "estimated")
-            )
-            axes[2].loglog(true, estimated, ".", label=f"{episodes} episodes")
-        axes[2].plot([1e-4, 0.5], [1e-4, 0.5], color="0.4", ls=":")
-        axes[2].set(xlabel="true regret", ylabel="regret by the bootstrap")
-        axes[2].legend(frameon=False)
-    figure.savefig(FOLDER / "coverage.svg", metadata={"Date": None})
-    plt.close(figure)
+    rows = rows_of("coverage", "radii")
+    name = f"{settings.FAILURES[0]:g}"
+    for family in FAMILIES:
+        worst = np.sort([row["ratios"][name][family] for row in rows])
+        axes[0].step(worst, np.arange(1, worst.size + 1) / worst.size, where="post", label=family)
+    axes[0].axvline(1.0, color="0.4", ls=":")
+    axes[0].set(xlabel=f"largest error / radius, failure {name}", ylabel="share of runs", xlim=(0, 1.05))
+    axes[0].legend(frameon=False)
+    rows = rows_of("coverage", "rewards")
+    for kind in settings.REWARDS:
+        share = [
+            np.mean([row["inside"] for row in rows if (row["kind"], row["episodes"]) == (kind, episodes)])
+            for episodes in settings.BUDGETS
+        ]
+        axes[1].semilogx(settings.BUDGETS, share, "o-", label=kind)
+    axes[1].axhline(settings.LEVEL, color="0.4", ls=":")
+    axes[1].set(xlabel="episodes", ylabel="95 % intervals that hold the reward", ylim=(0.85, 1.0))
+    axes[1].legend(frameon=False)
+    rows = rows_of("coverage", "regret")
+    for episodes in settings.REGRET_BUDGETS:
+        true, estimated = (
+            [max(row[key], 1e-4) for row in rows if row["episodes"] == episodes] for key in ("true", "estimated")
+        )
+        axes[2].loglog(true, estimated, ".", label=f"{episodes} episodes")
+    axes[2].plot([1e-4, 0.5], [1e-4, 0.5], color="0.4", ls=":")
+    axes[2].set(xlabel="true regret", ylabel="regret by the bootstrap")
+    axes[2].legend(frameon=False)
+    return figure
 
 
-def main() -> None:
-    """Print and draw all that there is."""
-    for part, show in SHOW.items():
-        if rows := stored(part):
-            show(rows)
-    draw()
+TABLES = {
+    "radii": radii,
+    "pairs": pairs,
+    "program": program,
+    "rewards": rewards,
+    "validation": validation,
+    "regret": regret,
+}
+"""By the part that they show."""
 
+FIGURES = {"coverage": draw}
 
 if __name__ == "__main__":
-    main()
+    for part, made in TABLES.items():
+        show(made(rows_of("coverage", part)))

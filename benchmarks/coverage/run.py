@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import show
 from benchmarks.coverage import analysis, settings
-from benchmarks.record import record
+from benchmarks.record import Rows, record
 from rewardmix import problems, theory
 from rewardmix.evaluation import controller_value, interval
 from rewardmix.exploration import explore
@@ -59,7 +60,7 @@ def ratios(moments: Moments, world: RewardMixingMDP, failure: float) -> dict[str
     }
 
 
-def radii(quick: bool) -> dict[str, Any]:
+def radii(quick: bool) -> Rows:
     """All radii at once, along runs of exploration, and whether the feasible set holds the true world."""
     rows = []
     for number in range(50 if quick else settings.RUNS):
@@ -76,7 +77,7 @@ def radii(quick: bool) -> dict[str, Any]:
                 box = confidence_set(found.moments, failure=float(name), accuracy=EXACTLY)
                 contained[name] &= box.contains(world)
         rows.append({"ratios": row, "contained": contained})
-    return {"rows": rows}
+    return rows
 
 
 def repeated_pair(w: float, one: Any, two: Any, samples: int, runs: int, seed: int) -> Moments:
@@ -102,7 +103,7 @@ def repeated_pair(w: float, one: Any, two: Any, samples: int, runs: int, seed: i
     )
 
 
-def pairs(quick: bool) -> dict[str, Any]:
+def pairs(quick: bool) -> Rows:
     """The standard error that a pair claims beside its true one, and how often three of them miss the covariance."""
     rows = []
     runs = 2000 if quick else settings.PAIR_RUNS
@@ -128,7 +129,7 @@ def pairs(quick: bool) -> dict[str, Any]:
                     "runs": runs,
                 }
             )
-    return {"rows": rows}
+    return rows
 
 
 def around(world: RewardMixingMDP, rng: np.random.Generator) -> ConfidenceSet:
@@ -155,7 +156,7 @@ def random_world(w: float, states: int, rng: np.random.Generator) -> RewardMixin
     return RewardMixingMDP(flat, flat[0, 0], [w, 1.0 - w], rewards, int(rng.integers(2, 7)))
 
 
-def program(quick: bool) -> dict[str, Any]:
+def program(quick: bool) -> Rows:
     """Sets that hold the true world, weights known: the paper's program has to be feasible."""
     rng = np.random.default_rng(0)
     low, high = settings.PROGRAM_WEIGHTS
@@ -172,7 +173,7 @@ def program(quick: bool) -> dict[str, Any]:
         row["sets"] += 1
         row["feasible"] += found.status == "feasible"
         row["kappa"] = max(row["kappa"], found.kappa)
-    return {"rows": rows}
+    return rows
 
 
 def _held(row: dict[str, Any], number: int, rng: np.random.Generator) -> tuple[ConfidenceSet, RewardMixingMDP]:
@@ -189,7 +190,7 @@ def _held(row: dict[str, Any], number: int, rng: np.random.Generator) -> tuple[C
             return box, world
 
 
-def rewards(quick: bool) -> dict[str, Any]:
+def rewards(quick: bool) -> Rows:
     """95 % intervals of recovered rewards, after exploration as ``learn`` does it."""
     rows = []
     states, actions, horizon = settings.REWARD_SIZE
@@ -215,10 +216,10 @@ def rewards(quick: bool) -> dict[str, Any]:
                         "score": float(np.sqrt(np.mean(scores[np.isfinite(errors).ravel()] ** 2))),
                     }
                 )
-    return {"rows": rows}
+    return rows
 
 
-def validation(quick: bool) -> dict[str, Any]:
+def validation(quick: bool) -> Rows:
     """Student's intervals of fresh episodes against the exact value of the same controller."""
     rows = []
     worlds = 4 if quick else settings.VALIDATION_WORLDS
@@ -233,10 +234,10 @@ def validation(quick: bool) -> dict[str, Any]:
             found = [interval(block) for block in returns]
             inside = sum(one.lower <= truth <= one.upper for one in found)
             rows.append({"world": number, "played": played, "intervals": each, "inside": int(inside)})
-    return {"rows": rows}
+    return rows
 
 
-def regret(quick: bool) -> dict[str, Any]:
+def regret(quick: bool) -> Rows:
     """The bootstrap's regret beside the true one."""
     rows = []
     for episodes in settings.REGRET_BUDGETS[:2] if quick else settings.REGRET_BUDGETS:
@@ -255,7 +256,7 @@ def regret(quick: bool) -> dict[str, Any]:
                     "largest": found.bootstrap.upper,
                 }
             )
-    return {"rows": rows}
+    return rows
 
 
 PARTS = {
@@ -269,18 +270,16 @@ PARTS = {
 
 
 def main() -> None:
-    """The parts asked for, each with a file of its own."""
+    """The parts asked for, each replaces its own lines of the results."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--quick", action="store_true")
     asked.add_argument("--parts", default=",".join(PARTS))
     given = asked.parse_args()
     for part in given.parts.split(","):
-        found = PARTS[part](given.quick)
+        rows = PARTS[part](given.quick)
         if not given.quick:
-            record("coverage", found, name=part)
-        analysis.SHOW[part](found["rows"])
-    if not given.quick:
-        analysis.draw()
+            record("coverage", part, rows)
+        show(analysis.TABLES[part](rows))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ import time
 
 import numpy as np
 
+from benchmarks.cells import show
 from benchmarks.exploration import analysis, literal
 from benchmarks.exploration import settings as chosen
-from benchmarks.record import record, table
+from benchmarks.record import record
 from rewardmix import problems, theory
 from rewardmix.exploration import all_pairs, batched, explore, paper, practical, selected, uniformly
 from rewardmix.policy import markov
@@ -65,9 +66,6 @@ def throughput(quick):
         row["bare simulator"] = bare / seconds(lambda m=model, p=policy, n=bare: simulate(p, m, n), 2)[0]
         rows.append(row)
         print(row, flush=True, file=sys.stderr)
-    names = ["numpy literal", "selected 1.5", "selected 1.05", "all pairs 1.5", "all pairs 1.05", "bare simulator"]
-    print("episodes a CPU-second (target: selected 1.5; all pairs half of it)")
-    table(["(S, A, H)", "target", *names], [[str(r["size"]), r["target"], *(r[n] for n in names)] for r in rows])
     return rows
 
 
@@ -95,11 +93,6 @@ def to_the_end(quick):
                     "ratio": found.episodes / fluid,
                 }
             )
-    print("\nthe paper's algorithm, c = 1, to its end")
-    table(
-        ["(S, A, H)", "growth", "episodes", "CPU s", "allowed", "episodes / fluid"],
-        [[str(r["size"]), r["growth"], r["episodes"], r["seconds"], r["allowed"], r["ratio"]] for r in rows],
-    )
     return rows
 
 
@@ -127,14 +120,6 @@ def budgets(quick):
         ours = [needed(model, 20, seed, 100_000) for seed in range(3 if quick else 5)]
         blind = None if quick else needed(model, 20, 0, most, 1 << 18, 1, strategy=uniformly)
         rows.append({"problem": name, "allowed": allowed, "ours": ours, "uniform": blind})
-    print("\nepisodes until every reachable pair was seen 20 times")
-    table(
-        ["problem", "allowed", "median", "most", "uniform"],
-        [
-            [r["problem"], r["allowed"], float(np.median(r["ours"])), max(r["ours"]), r["uniform"] or "more than 2e6"]
-            for r in rows
-        ],
-    )
     return rows
 
 
@@ -150,15 +135,10 @@ def low_switching(quick):
         rows.append(
             {"size": (s, a, h), "episodes": episodes, "literal": often, "default": rarely, "loss": rarely / often - 1}
         )
-    print("\nV_0 of the default against planning after every episode, 5 seeds")
-    table(
-        ["(S, A, H)", "episodes", "literal", "default", "loss"],
-        [[str(r["size"]), r["episodes"], r["literal"], r["default"], f"{100 * r['loss']:.2f} %"] for r in rows],
-    )
     return rows
 
 
-def scaling(quick):
+def exponents(quick):
     """Episodes to the end over accuracy and size, for the exponents and the figure."""
     rows = []
     for s, a, h in ((2, 2, 3), (3, 2, 4), (5, 2, 4), (5, 3, 6)):
@@ -178,15 +158,6 @@ def scaling(quick):
     return rows
 
 
-def exponents(quick):
-    rows = scaling(quick)
-    found = analysis.fit(rows)
-    print("\nfitted:", found)
-    if not quick:
-        analysis.figure(rows)
-    return {"fit": found, "runs": rows}
-
-
 SECTIONS = (throughput, to_the_end, low_switching, budgets, exponents)
 
 
@@ -195,10 +166,11 @@ def main():
     asked = [section for section in SECTIONS if section.__name__ in sys.argv] or SECTIONS
     warm()
     for section in asked:
-        found = section(quick)
+        rows = section(quick)
+        show(analysis.TABLES[section.__name__](rows))
         sys.stdout.flush()
         if not quick:
-            record("exploration", {section.__name__: found}, name=section.__name__)
+            record("exploration", section.__name__, rows)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.cells import bare, counted, grid, short, show, within
 from benchmarks.exponents import Estimate, drawn, limits, over_replicates, slope
 from benchmarks.hardness import settings
-from benchmarks.record import HERE, pyplot, rows_of, table
+from benchmarks.record import Rows, rows_of
 
-FOLDER = HERE / "hardness"
 STATES = 2
 LITTLE = 0.2
 """Added to successes and to failures, so that a curve without any of one kind has a fit."""
@@ -47,7 +47,7 @@ def reaches(budgets: NDArray[np.float64], successes: NDArray[np.float64], trials
     return found if found.ndim else float(found)
 
 
-def needed(rows: list[dict[str, Any]], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+def needed(rows: Rows, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     """Episodes that each point needs (..., points), from the chosen seeds (..., seeds)."""
     out = []
     for row in rows:
@@ -98,12 +98,12 @@ class Found(NamedTuple):
         return self.told / unit(self.actions, self.accuracy)
 
 
-def told_at(ideals: list[dict[str, Any]], actions: int, accuracy: float) -> float:
+def told_at(ideals: Rows, actions: int, accuracy: float) -> float:
     """What the ideal test needs at a point."""
     return next(row["episodes"] for row in ideals if (row["actions"], row["accuracy"]) == (actions, accuracy))
 
 
-def points_of(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int = settings.DRAWS) -> list[Found]:
+def points_of(rows: Rows, ideals: Rows, draws: int = settings.DRAWS) -> list[Found]:
     """Every point with its limits."""
     seeds = len(rows[0]["optimal"][0])
     low, high = limits(needed(rows, drawn(seeds, draws)))
@@ -123,7 +123,7 @@ class Growth(NamedTuple):
     told: float
 
 
-def growths(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int = settings.DRAWS) -> list[Growth]:
+def growths_of(rows: Rows, ideals: Rows, draws: int = settings.DRAWS) -> list[Growth]:
     """The two exponents: in 1 / e and in A."""
     out = []
     for key in ("accuracy", "actions"):
@@ -137,44 +137,43 @@ def growths(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int
     return out
 
 
-def told_slope(ideals: list[dict[str, Any]], fewer: int, more: int) -> float:
+def told_slope(ideals: Rows, fewer: int, more: int) -> float:
     """Estimate of the ideal test between two numbers of actions."""
     return float(slope([fewer, more], [told_at(ideals, actions, settings.ACCURACY) for actions in (fewer, more)]))
 
 
-def show(rows: list[dict[str, Any]], ideals: list[dict[str, Any]], draws: int = settings.DRAWS) -> None:
-    """Episodes, the constant in c (S A)^2 / e^2, and the two exponents."""
-    out = []
-    for point in points_of(rows, ideals, draws):
-        episodes = "{:.0f} [{:.0f}, {:.0f}]".format(*point.episodes)
-        constant = "{:.3f} [{:.3f}, {:.3f}]".format(*point.constant)
-        optimal = " ".join(map(str, point.optimal))
-        out.append([point.actions, f"{point.accuracy:g}", optimal, episodes, constant, f"{point.told_constant:.3f}"])
-    seeds, factors = len(rows[0]["optimal"][0]), ", ".join(map(str, settings.FACTORS))
-    print(f"optimal runs of {seeds} at {factors} times (S A / e)^2; 95 % bootstrap limits")
-    table(["A", "e", "optimal runs", "episodes for 90 %", "c", "c of the ideal test"], out)
-    exponents = [
-        [{"actions": "A", "accuracy": "1 / e"}[row.factor], len(row.values), str(row.found), "2", f"{row.told:.2f}"]
-        for row in growths(rows, ideals, draws)
-    ]
-    table(["factor", "points", "exponent", "theorem", "ideal test"], exponents)
-    more = [row["actions"] for row in ideals if row["accuracy"] == settings.ACCURACY]
-    for pair in pairwise(sorted(more)):
-        print("the ideal test from {} to {} actions: exponent {:.2f}".format(*pair, told_slope(ideals, *pair)))
-    print()
+def points(rows: Rows, ideals: Rows, draws: int = settings.DRAWS) -> list[str]:
+    """The hard family: optimal runs, episodes for 90 %, and the constant."""
+    found = sorted(points_of(rows, ideals, draws), key=lambda row: (row.actions, -row.accuracy))
+    seeds = len(rows[0]["optimal"][0])
+    lines = [
+        [row.actions, bare(row.accuracy), ", ".join(map(str, row.optimal)), counted(row.episodes),
+         within(row.constant, 3), short(row.told_constant)]
+        for row in found
+    ]  # fmt: skip
+    share = f"episodes for {100 * settings.WITHIN:g} %"
+    return [grid(["A", "e", f"optimal runs of {seeds}", share, "c in c (SA/e)²", "c of the ideal test"], lines)]
 
 
-def stored(part: str) -> Any:
-    """Rows of a part, or None if it was not run."""
-    return rows_of("hardness", part)
+def growths(rows: Rows, ideals: Rows, draws: int = settings.DRAWS) -> list[str]:
+    """The hard family: exponents."""
+    names = {"accuracy": "1/e, e", "actions": "A"}
+    lines = []
+    for row in growths_of(rows, ideals, draws):
+        first, last = row.values[0], row.values[-1]
+        lines.append(
+            [f"{names[row.factor]} from {bare(first)} to {bare(last)}", within(row.found), 2, short(row.told, 2)]
+        )
+    for fewer, more in pairwise(sorted({row["actions"] for row in ideals})[-3:]):
+        told = told_slope(ideals, fewer, more)
+        lines.append([f"A from {fewer} to {more}", "", 2, short(told, 2)])
+    return [grid(["factor", "measured", "theorem", "ideal test"], lines)]
 
 
-def draw() -> None:
+def optimal(plt: Any) -> Any:
     """Share of optimal runs against episodes over (S A / e)^2: one curve if the theorem's order is right."""
-    plt = pyplot()
-
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    for row in stored("results"):
+    for row in rows_of("hardness", "runs"):
         share = np.mean(row["optimal"], axis=1)
         axes.semilogx(settings.FACTORS, share, "o-", ms=3, label=f"A = {row['actions']}, e = {row['accuracy']:g}")
     axes.axhline(settings.WITHIN, color="0.4", ls=":")
@@ -182,16 +181,12 @@ def draw() -> None:
     axes.minorticks_off()
     axes.set(xlabel="episodes / (S A / e)^2", ylabel="share of runs that are optimal")
     axes.legend(frameon=False, fontsize="small")
-    figure.savefig(FOLDER / "optimal.svg", metadata={"Date": None})
-    plt.close(figure)
+    return figure
 
 
-def main() -> None:
-    """Print and draw."""
-    if (rows := stored("results")) and (ideals := stored("ideal")):
-        show(rows, ideals)
-        draw()
-
+TABLES = {"points": points, "growths": growths}
+FIGURES = {"optimal": optimal}
 
 if __name__ == "__main__":
-    main()
+    for made in TABLES.values():
+        show(made(rows_of("hardness", "runs"), rows_of("hardness", "ideal")))

@@ -14,8 +14,9 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 import argparse
 from typing import Any
 
+from benchmarks.cells import show
 from benchmarks.hardness import analysis, settings
-from benchmarks.record import record
+from benchmarks.record import Rows, record, rows_of
 from rewardmix import problems
 from rewardmix.evaluation import controller_value
 from rewardmix.exploration import explore
@@ -50,24 +51,24 @@ def points(actions: tuple[int, ...], quick: bool) -> list[tuple[int, float]]:
     )
 
 
-def runs(quick: bool) -> list[dict[str, Any]]:
+def runs(quick: bool) -> Rows:
     """Learning at every point; written again after each."""
     rows = []
     for actions, accuracy in points(settings.ACTIONS, quick):
         rows.append(point(actions, accuracy, 5 if quick else settings.SEEDS))
         if not quick:
-            record("hardness", {"rows": rows})
+            record("hardness", "runs", rows)
     return rows
 
 
-def ideal(quick: bool) -> list[dict[str, Any]]:
+def ideal(quick: bool) -> Rows:
     """Episodes that the ideal test needs."""
     rows = [
         {"actions": actions, "accuracy": accuracy, "episodes": analysis.ideal(actions, accuracy)}
         for actions, accuracy in points(settings.IDEAL_ACTIONS, quick)
     ]
     if not quick:
-        record("hardness", {"rows": rows}, name="ideal")
+        record("hardness", "ideal", rows)
     return rows
 
 
@@ -75,16 +76,15 @@ PARTS = {"runs": runs, "ideal": ideal}
 
 
 def main() -> None:
-    """The parts asked for, and the tables if there are both."""
+    """The parts asked for; tables take the other part from what is committed."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--quick", action="store_true")
     asked.add_argument("--parts", default=",".join(PARTS))
     given = asked.parse_args()
     found = {part: PARTS[part](given.quick) for part in given.parts.split(",")}
-    if not given.quick:
-        analysis.main()
-    elif len(found) == len(PARTS):
-        analysis.show(found["runs"], found["ideal"])
+    both = [found.get(part) or rows_of("hardness", part) for part in PARTS]
+    for made in analysis.TABLES.values():
+        show(made(*both, draws=100 if given.quick else settings.DRAWS))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import error_of, grid, short, show
 from benchmarks.learning import settings
-from benchmarks.record import HERE, pyplot, table
-
-FOLDER = HERE / "learning"
+from benchmarks.record import Rows, rows_of
 
 
 def line(row: dict[str, Any]) -> str:
@@ -23,106 +21,131 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def stored(name: str) -> Any:
-    """Results of a part, or None if it was not run."""
-    path = FOLDER / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["results"] if path.is_file() else None
+def seeds_of(rows: Rows) -> str:
+    """How many seeds there are: of most cells, and of the budgets that have another number."""
+    counts = {row["episodes"]: len(row["share"]) for row in rows}
+    usual = max(counts.values(), key=list(counts.values()).count)
+    others = [f"{count} at {episodes:,}" for episodes, count in counts.items() if count != usual]
+    return f"{usual} seeds" + (f" ({', '.join(others)})" if others else "")
 
 
-def main() -> None:
-    """Print and draw all that there is."""
-    if rows := stored("results"):
-        together = rows["rows"] + (stored("long") or {"rows": []})["rows"]
-        main_table(together)
-        draw_grid(together)
-    if rows := stored("hard"):
-        hard_table(rows["rows"])
-    if rows := stored("others"):
-        others_table(rows["rows"])
-    if found := stored("recurrent_shop"):
-        recurrent_table(found)
-        draw_others(stored("others"), found)
+def share(*parts: Rows) -> list[str]:
+    """Share of the gain: problems against budgets, and the cells that miss the goal."""
+    rows = [row for part in parts for row in part]
+    budgets = list(dict.fromkeys(row["episodes"] for row in rows))
+    cells = {(row["problem"], row["episodes"]): row["share"] for row in rows}
+    names = list(dict.fromkeys(row["problem"] for row in rows))
+    lines = [[name, *(short(np.mean(cells[name, n])) if (name, n) in cells else "" for n in budgets)] for name in names]
+    return [grid(["problem", *(f"{n:,}" for n in budgets)], lines), f"Means over {seeds_of(rows)}. {goal(rows)}"]
 
 
-def main_table(rows: list[dict[str, Any]]) -> None:
-    """Share and regret, mean over seeds, and whether the target is met."""
-    out = []
-    for row in rows:
-        share, regret = np.array(row["share"]), np.array(row["regret"])
-        error = share.std(ddof=1) / math.sqrt(share.size) if share.size > 1 else math.nan
-        target = settings.TARGETS.get(row["episodes"])
-        counts = target is not None and not row["problem"].startswith("hard")
-        verdict = ("met" if share.mean() >= target else "MISSED") if counts else ""
-        out.append(
-            [
-                row["problem"],
-                row["episodes"],
-                row["seeds"],
-                f"{share.mean():.4f} +- {error:.4f}",
-                f"{share.min():.3f}",
-                f"{regret.mean():.4f}",
-                f"{row['cpu_seconds']:.2f}",
-                verdict,
-            ]
-        )
-    table(["problem", "episodes", "seeds", "share of the gain", "worst", "regret", "CPU s", "target"], out)
-    print()
+def goal(rows: Rows) -> str:
+    """Which cells miss the goal."""
+    judged = [row for row in rows if row["episodes"] in settings.TARGETS and not row["problem"].startswith("hard")]
+    missed = [row for row in judged if np.mean(row["share"]) < settings.TARGETS[row["episodes"]]]
+    goals = " and ".join(f"{short(target, 2)} at {n:,}" for n, target in settings.TARGETS.items())
+    cells = ", ".join(
+        f"{row['problem']} at {row['episodes']:,} ({short(np.mean(row['share']))} ± {short(error_of(row['share']))})"
+        for row in missed
+    )
+    said = (
+        f"{len(missed)} of {len(judged)} cells lie below it: {cells}."
+        if missed
+        else f"All {len(judged)} cells reach it."
+    )
+    return f"The goal was {goals} on all but hard. {said}"
 
 
-def hard_table(rows: list[dict[str, Any]]) -> None:
-    """How many seeds found the optimal policy."""
-    out = []
-    for row in rows:
-        optimal = [regret <= 1e-3 for regret in row["regret"]]
-        out.append(
-            [
-                row["problem"],
-                row["episodes"],
-                len(optimal),
-                sum(optimal),
-                f"{np.mean(optimal):.3f}",
-                "met" if np.mean(optimal) >= 0.9 else "MISSED",
-            ]
-        )
-    table(["hard family", "episodes", "seeds", "optimal", "share", "target .9"], out)
-    print()
+def lacks(rows: Rows) -> list[str]:
+    """What telling a part of the truth changes."""
+    lines = [[row["told"], short(np.mean(row["share"])), short(error_of(row["share"]))] for row in rows]
+    first = rows[0]
+    said = f"Problem {first['problem']}, {first['episodes']:,} episodes, means over {len(first['share'])} seeds with"
+    return [grid(["told or changed", "share of the gain", "±"], lines), f"{said} standard errors."]
 
 
-def others_table(rows: list[dict[str, Any]]) -> None:
-    """Ways to learn side by side: share of the gain."""
+def hard(rows: Rows) -> list[str]:
+    """How many runs found the optimal policy of the hard family."""
+    lines = [
+        [row["problem"], f"{row['episodes']:,}", len(row["regret"]), sum(regret <= 1e-3 for regret in row["regret"])]
+        for row in rows
+    ]
+    return [grid(["problem", "episodes", "seeds", "optimal"], lines)]
+
+
+def others(rows: Rows) -> list[str]:
+    """Ways to learn side by side."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    cells = {(row["problem"], row["episodes"], row["method"]): np.mean(row["share"]) for row in rows}
+    cells = {(row["problem"], row["episodes"], row["method"]): row["share"] for row in rows}
     keys = list(dict.fromkeys((row["problem"], row["episodes"]) for row in rows))
-    shown = [[*key, *(f"{cells[(*key, m)]:.3f}" if (*key, m) in cells else "" for m in methods)] for key in keys]
-    table(["problem", "episodes", *methods], shown)
-    print()
+    lines = [
+        [name, f"{n:,}", *(short(np.mean(cells[name, n, m])) if (name, n, m) in cells else "" for m in methods)]
+        for name, n in keys
+    ]
+    return [grid(["problem", "episodes", *methods], lines), f"Share of the gain, means over {seeds_of(rows)}."]
 
 
-def recurrent_table(found: dict[str, Any]) -> None:
-    """The curve of RecurrentPPO against what ``learn`` has at 2,000 episodes."""
-    rows = stored("results")
-    ours = [row for row in rows["rows"] if row["problem"] == "shop" and row["episodes"] == 2000] if rows else []
-    reached = float(np.mean(ours[0]["value"])) if ours else math.nan
-    for seed, curve in found["curves"].items():
-        table(
-            [f"RecurrentPPO seed {seed}: episodes", "value", "95 % interval"],
-            [
-                [point["episodes"], f"{point['value']:.4f}", f"[{point['lower']:.4f}, {point['upper']:.4f}]"]
-                for point in curve
-            ],
-        )
-        there = [point["episodes"] for point in curve if point["upper"] >= reached]
-        if there:
-            print(f"learn at 2,000: {reached:.4f}; within its interval from {there[0]} episodes: {there[0] / 2000:g} x")
-        else:
-            last = curve[-1]["episodes"]
-            print(f"learn at 2,000: {reached:.4f}; not reached in {last} episodes: more than {last / 2000:g} x")
-    print()
+def recurrent(ours: Rows, *runs: Rows) -> list[str]:
+    """RecurrentPPO: what was tried, its curves, and when it gets to what ``learn`` has."""
+    return [part for (found,) in runs for part in recurrent_on(ours, found)]
 
 
-def draw_grid(rows: list[dict[str, Any]]) -> None:
+def recurrent_on(rows: Rows, found: dict[str, Any]) -> list[str]:
+    """RecurrentPPO on one problem."""
+    chosen, curves = found["sweep"][found["chosen"]], found["curves"]
+    tried = (
+        f"**RecurrentPPO** on {found['problem']}: of {len(found['sweep'])} settings tried at "
+        f"{found['sweep_episodes']:,} episodes the best ({chosen['num_envs']} copies, LSTM of {chosen['hidden']}, "
+        f"learning rate {chosen['learning_rate']:g}, entropy {chosen['entropy']:g}, {chosen['epochs']} epochs) was "
+        f"trained anew from {len(curves)} fresh {'seed' if len(curves) == 1 else 'seeds'}. Values with their 95 % "
+        "intervals:"
+    )
+    marks = [point["episodes"] for point in max(curves.values(), key=len)]
+    lines = [[f"{mark:,}", *(value_at(curve, i) for curve in curves.values())] for i, mark in enumerate(marks)]
+    table = grid(["episodes", *(f"seed {seed}" for seed in curves)], lines)
+    budget = min(settings.TARGETS)
+    row = next(row for row in rows if row["problem"] == found["problem"] and row["episodes"] == budget)
+    reached = float(np.mean(row["value"]))
+    ends = " ".join(f"Seed {seed} {arrival(curve, reached, budget)}." for seed, curve in curves.items())
+    standing = (
+        f"`learn` has {reached:.3f} after {budget:,} episodes, the best policy {row['best']:.3f}, the best Markov "
+        f"policy {row['markov']:.3f}. {ends} In shares of the gain: {shares(curves, row)}; `learn` has "
+        f"{short(float(np.mean(row['share'])))} after {budget:,}."
+    )
+    return [tried, table, standing]
+
+
+def shares(curves: dict[str, Rows], row: dict[str, Any]) -> str:
+    """How much of the gain the seeds have on average early, in the middle and at the end."""
+    marks = [point["episodes"] for point in max(curves.values(), key=len)]
+    said = []
+    for mark in sorted({marks[min(1, len(marks) - 1)], marks[len(marks) // 2], marks[-1]}):
+        values = [point["value"] for curve in curves.values() for point in curve if point["episodes"] == mark]
+        share = (np.mean(values) - row["markov"]) / (row["best"] - row["markov"])
+        said.append(f"{short(float(share))} after {mark:,} episodes")
+    return ", ".join(said)
+
+
+def value_at(curve: Rows, index: int) -> str:
+    """A value of a curve with half the width of its interval; nothing behind its end."""
+    if index >= len(curve):
+        return ""
+    point = curve[index]
+    return f"{point['value']:.3f} ± {short((point['upper'] - point['lower']) / 2)}"
+
+
+def arrival(curve: Rows, reached: float, budget: int) -> str:
+    """When a curve gets to a value, as words behind a name."""
+    there = [point["episodes"] for point in curve if point["upper"] >= reached]
+    last = curve[-1]["episodes"]
+    if there:
+        return f"gets there, within its interval, at {there[0]:,} episodes: {there[0] / budget:.0f} times as many"
+    return f"did not get there in {last:,} episodes, so it needs more than {math.floor(last / budget)} times as many"
+
+
+def draw_share(plt: Any) -> Any:
     """One panel for each problem: the share against the budget, every seed a dot."""
-    plt = _pyplot()
+    rows = rows_of("learning", "grid") + rows_of("learning", "long")
     names = list(dict.fromkeys(row["problem"] for row in rows))
     figure, axes = plt.subplots(3, 4, figsize=(9, 7), sharex=True, sharey=True, layout="constrained")
     for name, axis in zip(names, axes.flat, strict=False):
@@ -136,45 +159,42 @@ def draw_grid(rows: list[dict[str, Any]]) -> None:
         axis.set(title=name, xscale="log", ylim=(-0.3, 1.08))
     figure.supxlabel("episodes (what is worse than -.25 is drawn there)")
     figure.supylabel("share of the gain of adapting (0: best Markov policy, 1: best policy)")
-    _save(figure, "share.svg")
+    return figure
 
 
-def draw_others(others: Any, recurrent: dict[str, Any]) -> None:
+def draw_others(plt: Any) -> Any:
     """All ways to learn on ``shop``."""
-    plt = _pyplot()
     figure, axis = plt.subplots(figsize=(8, 5), layout="constrained")
-    rows = [row for row in (others or {"rows": []})["rows"] if row["problem"] == "shop"]
+    rows = [row for row in rows_of("learning", "others") if row["problem"] == "shop"]
     for method in dict.fromkeys(row["method"] for row in rows):
         cells = [row for row in rows if row["method"] == method]
         values = [np.mean(c["value"]) for c in cells]
         ours = {"lw": 4, "ms": 9, "alpha": 0.6} if method == "learn" else {}  # seen where another lies upon it
         axis.plot([c["episodes"] for c in cells], values, "o-", label=method, **ours)
-    for seed, curve in recurrent["curves"].items():
-        axis.plot(
-            [p["episodes"] for p in curve],
-            [p["value"] for p in curve],
-            "s--",
-            color="k",
-            label=f"RecurrentPPO, seed {seed}",
-        )
-    if rows:
-        axis.axhline(rows[0]["best"], color="0.4", lw=0.8)
-        axis.axhline(rows[0]["markov"], color="0.4", lw=0.8, ls=":")
-        axis.text(500, rows[0]["best"], "best policy", va="bottom")
-        axis.text(500, rows[0]["markov"], "best Markov policy", va="bottom")
+    for seed, curve in rows_of("learning", "recurrent_shop")[0]["curves"].items():
+        episodes, values = ([point[key] for point in curve] for key in ("episodes", "value"))
+        axis.plot(episodes, values, "s--", color="k", label=f"RecurrentPPO, seed {seed}")
+    for key, name, style in (("best", "best policy", "-"), ("markov", "best Markov policy", ":")):
+        axis.axhline(rows[0][key], color="0.4", lw=0.8, ls=style)
+        axis.text(500, rows[0][key], name, va="bottom")
     axis.set(xscale="log", xlabel="episodes", ylabel="expected clicks in a session of shop")
     axis.legend(loc="lower right")
-    _save(figure, "others.svg")
+    return figure
 
 
-def _pyplot() -> Any:
-    plt = pyplot()
-
-    return plt
+TABLES = {"share": share, "lacks": lacks, "hard": hard, "others": others, "recurrent": recurrent}
+FIGURES = {"share": draw_share, "others": draw_others}
 
 
-def _save(figure: Any, name: str) -> None:
-    figure.savefig(FOLDER / name, metadata={"Date": None})
+def main() -> None:
+    """Print all that there is."""
+    for name, parts in {
+        "share": ("grid", "long"),
+        "hard": ("hard",),
+        "lacks": ("lacks",),
+        "others": ("others",),
+    }.items():
+        show(TABLES[name](*(rows_of("learning", part) for part in parts)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 python -m benchmarks.learning.lacks [--quick]
 
-Writes ``lacks.json``: the share of the gain for each part that is told, on one problem at one budget.
+The share of the gain for each part that is told, on one problem at one budget.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-
-from benchmarks.learning import settings
-from benchmarks.record import record, table
+from benchmarks.cells import show
+from benchmarks.learning import analysis, settings
+from benchmarks.record import record
 from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems, recover, recovery
 from rewardmix.learning import Learned, learn
 
@@ -79,11 +77,12 @@ def main() -> None:
         for name, change in CHANGES.items():
             value = evaluate(plan(change(found, world)).policy, world).value
             shares[name].append(round(replace(truth, value=value).share, 6))
-    rows: list[list[Any]] = [[name, float(np.mean(values)), min(values)] for name, values in shares.items()]
-    table(["told", "share", "worst"], rows)
+    rows = [
+        {"told": name, "problem": PROBLEM, "episodes": EPISODES, "share": values} for name, values in shares.items()
+    ]
+    show(analysis.lacks(rows))
     if not quick:
-        results = {"problem": PROBLEM, "episodes": EPISODES, "share": shares}
-        print(record("learning", results, name="lacks", program="lacks"))
+        record("learning", "lacks", rows, program="lacks")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ as many seeds as asked for; at checkpoints the policy is played without explorat
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import Any
 
@@ -22,7 +21,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.learning import settings
-from benchmarks.record import HERE, record, table
+from benchmarks.record import record, rows_of, table
 from rewardmix import problems
 from rewardmix.environments import PreviousActionReward, RewardMixingEnv, RewardMixingVectorEnv
 from rewardmix.evaluation import interval
@@ -171,9 +170,7 @@ def swept(model: RewardMixingMDP, episodes: int) -> list[dict[str, Any]]:
 
 def kept_sweep(problem: str) -> list[dict[str, Any]]:
     """The sweep of the committed results, which a long run may go on from."""
-    content = json.loads((HERE / "learning" / f"recurrent_{problem}.json").read_text(encoding="utf-8"))
-    rows: list[dict[str, Any]] = content["results"]["sweep"]
-    return rows
+    return list(rows_of("learning", f"recurrent_{problem}")[0]["sweep"])
 
 
 def main() -> None:
@@ -201,7 +198,7 @@ def main() -> None:
         def keep(curve: Any, seed: int = seed) -> None:
             curves[str(seed)] = curve
             if not given.quick:
-                record("learning", {**found, "curves": curves}, name=f"recurrent_{known}", program="recurrent")
+                record("learning", f"recurrent_{known}", [{**found, "curves": curves}], program="recurrent")
 
         marks = [n for n in settings.CHECKPOINTS if n < long] + [long]
         trained(model, settings.SWEEP[best], marks, fresh, seed, keep)

@@ -2,8 +2,7 @@
 
 python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,others]
 
-Every part writes a file of its own, ``results.json``, ``long.json``, ``hard.json`` and ``others.json``, and writes it
-again whenever a row is finished. ``python -m benchmarks.learning.analysis`` prints the tables and draws the figures.
+Every part is written again whenever a row is finished. ``python -m benchmarks.learning.analysis`` prints the tables.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def row_of(name: str, episodes: int, runs: list[dict[str, float]]) -> dict[str, 
 
 def grid(quick: bool) -> None:
     """The main table: small budgets first, so that an interrupted run has whole columns."""
-    cells(settings.BUDGETS[: 2 if quick else None], 2 if quick else settings.SEEDS, None if quick else "results")
+    cells(settings.BUDGETS[: 2 if quick else None], 2 if quick else settings.SEEDS, None if quick else "grid")
 
 
 def long(quick: bool) -> None:
@@ -61,7 +60,7 @@ def long(quick: bool) -> None:
     cells((5000 if quick else settings.LONG_BUDGET,), 1 if quick else settings.LONG_SEEDS, None if quick else "long")
 
 
-def cells(budgets: Sequence[int], seeds: int, file: str | None) -> None:
+def cells(budgets: Sequence[int], seeds: int, part: str | None) -> None:
     """Run every problem at every budget."""
     rows = []
     for episodes in budgets:
@@ -69,8 +68,8 @@ def cells(budgets: Sequence[int], seeds: int, file: str | None) -> None:
             world = world_of(name)
             rows.append(row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)]))
             print(analysis.line(rows[-1]), flush=True)
-            if file is not None:
-                record("learning", {"rows": rows}, name=file)
+            if part is not None:
+                record("learning", part, rows)
 
 
 def hard(quick: bool) -> None:
@@ -84,7 +83,7 @@ def hard(quick: bool) -> None:
         rows.append(row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)]))
         print(analysis.line(rows[-1]), flush=True)
     if not quick:
-        record("learning", {"rows": rows}, name="hard")
+        record("learning", "hard", rows)
 
 
 def others(quick: bool) -> None:
@@ -109,7 +108,7 @@ def others(quick: bool) -> None:
                 )
                 print(analysis.line(rows[-1]), flush=True)
             if not quick:
-                record("learning", {"rows": rows}, name="others")
+                record("learning", "others", rows)
 
 
 def main() -> None:

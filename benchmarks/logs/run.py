@@ -22,8 +22,9 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.logs import selfjoin, settings
-from benchmarks.record import record, table
+from benchmarks.cells import show
+from benchmarks.logs import analysis, selfjoin, settings
+from benchmarks.record import record
 from rewardmix import logs, problems, simulate, uniform
 from rewardmix.logs.fitting import statistics_of
 from rewardmix.recovery.likelihood import Mixture
@@ -123,12 +124,10 @@ def main() -> None:
         path = Path(folder) / "join.parquet"
         write_log(path, settings.SELF_JOIN[kind])
         beside = joins(path)
-    names = ["rows", "moments_rows_per_second", "count_rows_per_second", "em_rows_per_second", "peak_gib"]
-    table(names, [[int(row["rows"]), *(row[name] for name in names[1:])] for row in scale])
-    print()
-    table(["pair moments by", "CPU seconds", "ratio", "equal counts"], [list(row.values()) for row in beside])
+    show(analysis.speed(scale, beside, settings.SELF_JOIN[kind]))
     if kind == "full":
-        print(record("logs", {"scale": scale, "self_join": beside}))
+        record("logs", "scale", scale)
+        record("logs", "self_join", beside)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,8 @@ def main() -> None:
         f"{differ} stored files differ; {sum(row['same'] for row in resumed)} of {len(resumed)} moved runs are the same"
     )
     if not quick:
-        print("written:", record("machines", {"rows": rows, "moved": resumed}))
+        record("machines", "work", rows)
+        record("machines", "moved", resumed)
     sys.exit(bool(differ) or not all(row["same"] for row in resumed))
 
 

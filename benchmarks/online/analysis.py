@@ -66,7 +66,7 @@ def judge(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Print all that there is."""
-    if rows := rows_of("online", "results"):
+    if rows := rows_of("online", "runs"):
         show(rows)
         judge(rows)
 

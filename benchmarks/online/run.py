@@ -46,7 +46,7 @@ def main() -> None:
         for method in given.methods.split(","):
             rows += [cost(world, method, seed, episodes) for seed in range(seeds)]
         if not given.quick:
-            record("online", {"rows": rows})
+            record("online", "runs", rows)
         analysis.show([row for row in rows if row["world"] == world])
     analysis.judge(rows)
 

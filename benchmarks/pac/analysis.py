@@ -6,84 +6,72 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import bare, grid, short, show
+from benchmarks.exponents import exact_limits
 from benchmarks.pac import settings
-from benchmarks.record import HERE, pyplot, rows_of, table
+from benchmarks.record import Rows, rows_of
 
-FOLDER = HERE / "pac"
-BOUNDS = {
-    "budget": (settings.REGRET, settings.WITHIN),
-    "rule": (settings.ACCURACY, 1 - settings.FAILURE),
-    "strict": (settings.STRICT, 1 - settings.FAILURE),
+PARTS = {
+    "budget": (settings.REGRET, f"`learn`, {settings.EPISODES:,} episodes"),
+    "rule": (settings.ACCURACY, f"`learn`, by its rule, failure {short(settings.FAILURE, 1)}"),
+    "strict": (settings.STRICT, f"the same in larger worlds, failure {short(settings.FAILURE, 1)}"),
 }
-"""Part -> bound on the regret, and share of the worlds that should be within it."""
+"""Part -> bound on the regret, and what the page calls it."""
+
+POLICIES = {"regret": "learn", "markov": "best Markov policy"}
 
 
-def limits(successes: int, trials: int, failure: float = 0.05) -> tuple[float, float]:
-    """Exact binomial limits (Clopper and Pearson)."""
-    from scipy.special import betaincinv
-
-    low = betaincinv(successes, trials - successes + 1, failure / 2) if successes else 0.0
-    high = betaincinv(successes + 1, trials - successes, 1 - failure / 2) if successes < trials else 1.0
-    return float(low), float(high)
+def promise(*parts: Rows) -> list[str]:
+    """How many random worlds are within the bound on the regret."""
+    lines = [line for part, rows in zip(PARTS, parts, strict=True) for line in within(part, rows)]
+    return [grid(["", "bound on the regret", "worlds within it", "share", "exact 95 % limits"], lines)]
 
 
-def show(part: str, rows: list[dict[str, Any]]) -> None:
-    """How many worlds are within the bound."""
-    bound, target = BOUNDS[part]
-    out = []
-    for name, key in (("learn", "regret"), ("best Markov policy", "markov")):
-        within = int((np.array([row[key] for row in rows]) <= bound).sum())
-        low, high = limits(within, len(rows))
-        verdict = ("met" if within >= target * len(rows) else "MISSED") if key == "regret" else ""
-        out.append([name, len(rows), within, f"{within / len(rows):.4f}", f"[{low:.4f}, {high:.4f}]", verdict])
-    print(
-        f"{settings.EPISODES} episodes"
-        if part == "budget"
-        else f"stopping by the rule, accuracy {bound}, failure {settings.FAILURE}"
-    )
-    table(["policy", "worlds", f"regret <= {bound}", "share", "exact 95 % limits", f"target {target}"], out)
-    if part != "budget":
-        played = np.array([row["episodes"] for row in rows])
-        print(f"episodes: median {np.median(played):g}, from {played.min()} to {played.max()}")
+def within(part: str, rows: Rows) -> list[list[str]]:
+    """The same for one part, and for the best Markov policy in its worlds."""
+    (bound, name), lines = PARTS[part], []
+    for key, policy in {**POLICIES, "regret": name}.items():
+        count = sum(row[key] <= bound for row in rows)
+        limits = " to ".join(map(short, exact_limits(count, len(rows))))
+        lines.append([policy, bare(bound), f"{count} of {len(rows)}", short(count / len(rows)), limits])
+    return lines
+
+
+def rounds(rule: Rows, strict: Rows) -> list[str]:
+    """When the rule stopped, and what the bootstrap said there."""
+    both = [(rule, settings.ACCURACY), (strict, settings.STRICT)]
+    stops = sorted({row["episodes"] for rows, _ in both for row in rows})
+    lines = []
+    for rows, accuracy in both:
         true, guessed = (np.array([row[key] for row in rows]) for key in ("regret", "estimated"))
-        print(f"mean regret {true.mean():.4f}, by the bootstrap {guessed.mean():.4f}")
-    print()
+        counts = [str(sum(row["episodes"] == stop for row in rows)) for stop in stops]
+        means = [f"{true.mean():.4f}", f"{guessed.mean():.4f}", f"{true.max():.3f}", f"{guessed.max():.3f}"]
+        lines.append([bare(accuracy), *counts, *means])
+    heads = [f"stopped at {stop:,}" for stop in stops]
+    return [grid(["accuracy", *heads, "mean regret", "by bootstrap", "largest regret", "largest estimate"], lines)]
 
 
-def stored(part: str) -> Any:
-    """Rows of a part, or None if it was not run."""
-    return rows_of("pac", part)
-
-
-def draw() -> None:
+def regret(plt: Any) -> Any:
     """Share of worlds with at most a given regret."""
-    plt = pyplot()
-
-    parts = [part for part in BOUNDS if stored(part)]
-    figure, axes = plt.subplots(1, len(parts), figsize=(4.2 * len(parts), 4), layout="constrained", squeeze=False)
-    titles = {
-        "budget": f"{settings.EPISODES} episodes",
-        "rule": f"by the rule, accuracy {settings.ACCURACY}",
-        "strict": f"larger worlds, accuracy {settings.STRICT}",
-    }
-    for part, axis in zip(parts, axes[0], strict=True):
-        rows = stored(part)
-        for name, key in (("learn", "regret"), ("best Markov policy", "markov")):
-            regret = np.sort([max(row[key], 1e-5) for row in rows])
-            axis.step(regret, np.arange(1, regret.size + 1) / regret.size, where="post", label=name)
-        axis.axvline(BOUNDS[part][0], color="0.4", ls=":")
-        axis.set(xscale="log", xlabel="regret", ylabel="share of worlds with at most this", title=titles[part])
+    figure, axes = plt.subplots(1, 3, figsize=(12.6, 4), layout="constrained")
+    titles = (
+        f"{settings.EPISODES} episodes",
+        f"by the rule, accuracy {settings.ACCURACY}",
+        f"larger worlds, accuracy {settings.STRICT}",
+    )
+    for part, title, axis in zip(PARTS, titles, axes, strict=True):
+        for key, name in POLICIES.items():
+            sizes = np.sort([max(row[key], 1e-5) for row in rows_of("pac", part)])
+            axis.step(sizes, np.arange(1, sizes.size + 1) / sizes.size, where="post", label=name)
+        axis.axvline(PARTS[part][0], color="0.4", ls=":")
+        axis.set(xscale="log", xlabel="regret", ylabel="share of worlds with at most this", title=title)
         axis.legend(loc="upper left")
-    figure.savefig(FOLDER / "regret.svg", metadata={"Date": None})
+    return figure
 
 
-def main() -> None:
-    """Print and draw all that there is."""
-    for part in BOUNDS:
-        if rows := stored(part):
-            show(part, rows)
-    draw()
-
+TABLES = {"promise": promise, "rounds": rounds}
+FIGURES = {"regret": regret}
 
 if __name__ == "__main__":
-    main()
+    found = [rows_of("pac", part) for part in PARTS]
+    show([*promise(*found), *rounds(*found[1:])])

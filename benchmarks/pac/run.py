@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.pac import analysis, settings
-from benchmarks.record import record
+from benchmarks.record import Rows, record, table
 from rewardmix import problems
 from rewardmix.learning import learn
 from rewardmix.model import RewardMixingMDP
@@ -57,7 +57,7 @@ def by_rule(number: int, world: RewardMixingMDP, accuracy: float) -> dict[str, A
 
 
 def main() -> None:
-    """The parts asked for; each writes its file every 20 worlds."""
+    """The parts asked for; each is written every 20 worlds."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--quick", action="store_true")
     asked.add_argument("--parts", default="budget,rule,strict")
@@ -69,14 +69,12 @@ def main() -> None:
     }
     for part in given.parts.split(","):
         call, count = known[part]
-        rows: list[dict[str, Any]] = []
+        rows: Rows = []
         for number in range(10 if given.quick else count):
             rows.append(call(number))
             if not given.quick and ((number + 1) % 20 == 0 or number + 1 == count):
-                record("pac", {"rows": rows}, name=part)
-        analysis.show(part, rows)
-    if not given.quick:
-        analysis.draw()
+                record("pac", part, rows)
+        table(["", "bound", "worlds within it", "share", "exact 95 % limits"], analysis.within(part, rows))
 
 
 if __name__ == "__main__":

@@ -1,78 +1,87 @@
-"""The tables of the study, from a run or from the committed results.
-
-python -m benchmarks.planning.analysis
-"""
+"""Tables and the figure of the study of planning: python -m benchmarks.planning.analysis."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.record import table
+from benchmarks.cells import grid, show
+from benchmarks.exponents import slope
+from benchmarks.record import Rows, rows_of
 
 
-def slope(sizes: list[float], seconds: list[float]) -> float:
-    """Exponent of the growth, by least squares on logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+def speed(rows: Rows) -> list[str]:
+    """CPU time to a certified gap."""
+    lines = [
+        [row["case"], f"{row['seconds']:.3g}", f"{row['target']:g}" if row["target"] else "", f"{row['gap']:.1e}",
+         row["points"]]
+        for row in rows
+    ]  # fmt: skip
+    return [grid(["model and gap asked for", "CPU-seconds", "goal", "gap reached", "beliefs"], lines)]
 
 
-def missed(results: dict[str, Any]) -> list[str]:
+def missed(rows: Rows) -> str:
     """Cases that took longer than their target, or did not reach their gap."""
-    rows = [row for row in results["to_a_gap"] if row["target"]]
-    return [row["case"] for row in rows if row["seconds"] > row["target"] or not row["converged"]]
+    aimed = [row for row in rows if row["target"]]
+    late = [row["case"] for row in aimed if row["seconds"] > row["target"] or not row["converged"]]
+    return f"targets missed: {', '.join(late) or 'none'}"
 
 
-def show(results: dict[str, Any]) -> None:
-    """Print every table."""
-    table(
-        ["to a gap", "CPU s", "target", "target / CPU s", "gap reached", "beliefs"],
-        [
-            [row["case"], row["seconds"], row["target"] or "-", _over(row["target"], row["seconds"]), row["gap"],
-             row["points"]]
-            for row in results["to_a_gap"]
-        ],
-    )  # fmt: skip
-    print()
-    table(
-        ["growth with", "exponent", "expected", "sizes", "CPU s"],
-        [
-            [name, slope(row["sizes"], row["seconds"]), row["expected"], _list(row["sizes"]), _list(row["seconds"])]
-            for name, row in results["growth"].items()
-        ],
-    )
-    print()
-    table(
-        ["more contexts, within seconds (wall)", "limit", "CPU s", "lower", "upper", "gap"],
-        [
-            [row["case"], row["limit"], row["seconds"], row["lower"], row["upper"], row["gap"]]
-            for row in results["many_contexts"]
-        ],
-    )
-    print()
-    if not any(row["solver"] == "SARSOP" for row in results["beside_others"]):
-        print("SARSOP (pomdpsol) is not on the PATH: not run")
-    table(
-        ["beside", "case", "gap", "its CPU s", "plan, CPU s", "ratio"],
-        [
-            [row["solver"], row["case"], "-" if row["gap"] is None else row["gap"], row["seconds"], row["ours"],
-             row["ratio"]]
-            for row in results["beside_others"]
-        ],
-    )  # fmt: skip
-    print(f"\npeak memory: {results['peak_gib']:.2f} GiB (target: below 4 GiB)")
-    print(f"targets missed: {', '.join(missed(results)) or 'none'}")
+def growth(rows: Rows) -> list[str]:
+    """Exponents of the cost in what it grows with."""
+    lines = [
+        [row["factor"], f"{slope(row['sizes'], row['seconds']):.3g}", row["expected"],
+         *(" ".join(f"{value:.3g}" for value in row[key]) for key in ("sizes", "seconds"))]
+        for row in rows
+    ]  # fmt: skip
+    return [grid(["growth with", "exponent", "expected", "sizes", "CPU-seconds"], lines)]
 
 
-def _over(target: float | None, seconds: float) -> float | str:
-    return target / seconds if target else "-"
+def many_contexts(rows: Rows) -> list[str]:
+    """Brackets within a time limit."""
+    keys = ("limit", "seconds", "lower", "upper", "gap")
+    lines = [[row["case"], *(f"{row[key]:.4g}" for key in keys)] for row in rows]
+    return [grid(["more contexts, within seconds (wall)", "limit", "CPU-seconds", "lower", "upper", "gap"], lines)]
 
 
-def _list(values: list[float]) -> str:
-    return " ".join(f"{value:.3g}" for value in values)
+def beside_others(rows: Rows) -> list[str]:
+    """Other solvers, and the planner to the same gap."""
+    lines = [
+        [row["solver"], row["case"], *("" if row[key] is None else f"{row[key]:.4g}" for key in OTHERS)] for row in rows
+    ]
+    parts = [grid(["beside", "case", "gap", "its CPU-seconds", "CPU-seconds of plan", "ratio"], lines)]
+    ran = any(row["solver"] == "SARSOP" for row in rows)
+    return parts if ran else [*parts, "SARSOP (pomdpsol) is not on the PATH: not run."]
 
+
+OTHERS = ("gap", "seconds", "ours", "ratio")
+
+
+def everything(found: dict[str, Rows]) -> list[str]:
+    """All tables, of a run or of the committed results."""
+    said = f"peak memory: {found['memory'][0]['peak_gib']:.2f} GiB (target: below 4 GiB)"
+    tables = [part for name, table in TABLES.items() for part in table(found[name])]
+    return [*tables, said, missed(found["to_a_gap"])]
+
+
+def seconds(plt: Any) -> Any:
+    """CPU time to a certified gap."""
+    rows = sorted(rows_of("planning", "to_a_gap"), key=lambda row: row["seconds"])
+    figure, axes = plt.subplots(figsize=(8.2, 0.34 * len(rows) + 1.0), layout="constrained")
+    places = np.arange(len(rows))
+    axes.barh(places, [row["seconds"] for row in rows], height=0.62)
+    for place, row in zip(places, rows, strict=True):
+        axes.text(row["seconds"] * 1.12, place, f"{row['seconds']:.2g} s", va="center", fontsize=9)
+    axes.set(xscale="log", xlabel="CPU-seconds until the gap is certified", xlim=(0.006, 40))
+    axes.set_yticks(places, [row["case"] for row in rows], fontsize=9)
+    return figure
+
+
+TABLES = {"to_a_gap": speed, "growth": growth, "many_contexts": many_contexts, "beside_others": beside_others}
+"""By the part that they show."""
+
+FIGURES = {"seconds": seconds}
 
 if __name__ == "__main__":
-    show(json.loads(Path(__file__).with_name("results.json").read_text(encoding="utf-8"))["results"])
+    show(everything({part: rows_of("planning", part) for part in (*TABLES, "memory")}))

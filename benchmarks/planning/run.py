@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import show
 from benchmarks.planning import analysis, rivals
 from benchmarks.planning import settings as chosen
-from benchmarks.record import cpu_seconds, record
+from benchmarks.record import Rows, cpu_seconds, record
 from rewardmix import RewardMixingMDP, problems
 from rewardmix.planning import plan, plan_exact
 from rewardmix.planning.grid import GridSweeper, Segment
-
-Rows = list[dict[str, Any]]
 
 
 def to_a_gap(quick: bool) -> Rows:
@@ -56,7 +55,7 @@ def one_sweep(model: RewardMixingMDP, resolution: int = 256, repeats: int = 9) -
     return cpu_seconds(sweep, repeats)
 
 
-def growth() -> dict[str, Any]:
+def growth() -> Rows:
     """The cost against the gap (a whole plan), and the horizon, the actions and the entries of T (one pass)."""
     model = chosen.dense(50, 5, 10, 2, 0)
     gaps = [cpu_seconds(lambda g=gap: plan(model, gap=g), 3) for gap in chosen.GAPS]
@@ -64,12 +63,12 @@ def growth() -> dict[str, Any]:
     actions = [one_sweep(chosen.dense(50, action, 10, 2, 0)) for action in chosen.ACTIONS]
     size = {"states": 200, "actions": 10, "horizon": 6}
     entries = [one_sweep(problems.make("random", **size, successors=n), 512, 5) for n in chosen.ENTRIES]
-    return {
-        "gap": {"sizes": chosen.GAPS, "seconds": gaps, "expected": "-1/2"},
-        "horizon": {"sizes": chosen.HORIZONS, "seconds": horizons, "expected": "1"},
-        "actions": {"sizes": chosen.ACTIONS, "seconds": actions, "expected": "1"},
-        "entries of T": {"sizes": chosen.ENTRIES, "seconds": entries, "expected": "constant + 1"},
-    }
+    return [
+        {"factor": "gap", "sizes": chosen.GAPS, "seconds": gaps, "expected": "-1/2"},
+        {"factor": "horizon", "sizes": chosen.HORIZONS, "seconds": horizons, "expected": "1"},
+        {"factor": "actions", "sizes": chosen.ACTIONS, "seconds": actions, "expected": "1"},
+        {"factor": "entries of T", "sizes": chosen.ENTRIES, "seconds": entries, "expected": "constant + 1"},
+    ]
 
 
 def many_contexts(quick: bool) -> Rows:
@@ -128,11 +127,11 @@ def main() -> None:
         "growth": growth(),
         "many_contexts": many_contexts(quick),
         "beside_others": beside_others(quick),
-        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "memory": [{"peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}],
     }
-    analysis.show(results)
-    if not quick:
-        print("written:", record("planning", results).name)
+    show(analysis.everything(results))
+    for part, rows in () if quick else results.items():
+        record("planning", part, rows)
 
 
 if __name__ == "__main__":

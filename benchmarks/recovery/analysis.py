@@ -1,90 +1,102 @@
-"""Tables of the committed results.
-
-python -m benchmarks.recovery.analysis
-"""
+"""Tables and the figure of the study of recovery: python -m benchmarks.recovery.analysis."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from benchmarks.record import table
+import numpy as np
+
+from benchmarks.cells import grid, short, show
+from benchmarks.record import Rows, rows_of
 from benchmarks.recovery.settings import TARGETS
 
-
-def show(name: str, results: dict[str, Any]) -> None:
-    """Print one study as a table of ratios with its target."""
-    print()
-    SHOWN[name](results)
+QUALITIES = ("best", "EM from the truth", "best, from moments", "paper, 3 deviations", "paper, guaranteed radii")
+"""Methods, in the order in which the page shows them."""
 
 
-def _program(results: dict[str, Any]) -> None:
-    rows = [
-        [name, r["rows"], r["seconds"], r["linprog_seconds"], r["ratio"], r["objective"] - r["linprog_objective"],
-         r["feasibility_seconds"]]
-        for name, r in results.items()
+def measured(programs: Rows, qualities: Rows, answers: Rows) -> list[str]:
+    """The program against all rows at once, the likelihood against EM from the truth and against StepMix."""
+    return [
+        *program(programs),
+        "Root mean square error of the rewards:",
+        *quality(qualities),
+        "Real answers of people, M contexts:",
+        *real(answers),
+    ]
+
+
+def program(rows: Rows) -> list[str]:
+    """The linear program, beside linprog with all rows."""
+    lines = [
+        [row["case"], f"{row['pairs']:,}", f"{row['seconds']:.2f}", f"{row['linprog_seconds']:.1f}",
+         f"{row['ratio']:.0f}"]
+        for row in rows
     ]  # fmt: skip
-    columns = ["linear program", "rows", "CPU s", "linprog, all rows", "ratio", "objective off", "feasibility CPU s"]
-    table(columns, rows)
-    print(f"targets: {TARGETS['program']} s, ratio {TARGETS['program_ratio']}, {TARGETS['feasibility']} s")
+    return [grid(["linear program", "pairs", "CPU-seconds", "all rows at once", "times faster"], lines)]
 
 
-def _start(results: dict[str, Any]) -> None:
-    table(["best without climbing", "value"], [[key, value] for key, value in results.items()])
-    print(f"target: {TARGETS['start_only']} s in all")
+def quality(rows: Rows) -> list[str]:
+    """Root mean square error of the rewards."""
+    lines = [[row["coverage"], row["seeds"], *(f"{row['rmse'][name]:.4f}" for name in QUALITIES)] for row in rows]
+    return [grid(["coverage", "seeds", *QUALITIES], lines)]
 
 
-def _quality(results: dict[str, Any]) -> None:
-    for world, r in results.items():
-        rows = [[name, value, r["regret"].get(name, float("nan"))] for name, value in r["rmse"].items()]
-        table([f"{world} coverage", "RMSE", "regret"], rows)
-        print(f"best / EM from the truth {r['ratio_best_to_truth']:.5f} (target {TARGETS['rmse_ratio']}), "
-              f"failed starts {r['failed_starts']} of {r['seeds']}")  # fmt: skip
-
-
-def _gross(results: dict[str, Any]) -> None:
-    shares = list(next(iter(results.values()))["ratio"])
-    table(["share of gross pairs", *shares], [[world, *r["ratio"].values()] for world, r in results.items()])
-    print(f"RMSE against clean pairs; target {TARGETS['gross_ratio']}")
-
-
-def _weights(results: dict[str, Any]) -> None:
-    table(["true weight", "mean error", "worst error", "objective short of EM from the truth by"],
-          [[w, *r.values()] for w, r in results.items()])  # fmt: skip
-    print(f"target: mean error {TARGETS['weight_error']}")
-
-
-def _plain(results: dict[str, Any]) -> None:
-    rows = [[key, *(value.values() if isinstance(value, dict) else [value])] for key, value in results.items()]
-    table(["", "value"], rows)
-
-
-def _real(results: dict[str, Any]) -> None:
-    if not results:
-        print("StepMix is not installed: pip install rewardmix[bench]")
-        return
-    rows = [
-        [name, f"{r['loglik']:.4f}", f"{r['stepmix_loglik']:.4f}", r["better_by"], r["seconds"], r["stepmix_seconds"],
-         r["ratio"]]
-        for name, r in results.items()
+def real(rows: Rows) -> list[str]:
+    """Log-likelihood and time beside StepMix."""
+    lines = [
+        [row["answers"], f"{row['better_by']:.1e}", f"{row['seconds']:.2f}", f"{row['stepmix_seconds']:.1f}",
+         f"{row['ratio']:.0f}"]
+        for row in rows
     ]  # fmt: skip
-    table(["real answers", "log-likelihood", "StepMix", "better by", "CPU s", "StepMix CPU s", "times faster"], rows)
+    columns = ["answers", "log-likelihood above StepMix's", "CPU-seconds", "StepMix", "times faster"]
+    return [grid(columns, lines)] if rows else ["StepMix is not installed: pip install rewardmix[bench]"]
 
 
-SHOWN = {
-    "program": _program,
-    "start": _start,
-    "quality": _quality,
-    "gross": _gross,
-    "weights": _weights,
-    "sweep": _plain,
-    "intervals": _plain,
-    "real": _real,
-}
+def gross(rows: Rows) -> list[str]:
+    """Error with some pairs grossly wrong, over that with clean ones."""
+    shares = list(rows[0]["ratio"])
+    lines = [[row["coverage"], *map(short, row["ratio"].values())] for row in rows]
+    return [grid(["error by the share of gross pairs", *shares], lines)]
+
+
+def plain(rows: Rows) -> list[str]:
+    """Every number as it is."""
+    lines = [[f"{value:.4g}" if isinstance(value, float) else value for value in row.values()] for row in rows]
+    return [grid([key.replace("_", " ") for key in rows[0]], lines)]
+
+
+def error(plt: Any) -> Any:
+    """Error of the recovered rewards by method."""
+    rows = {row["coverage"]: row["rmse"] for row in rows_of("recovery", "quality")}
+    names = list(rows["complete"])
+    figure, axes = plt.subplots(figsize=(8.2, 3.4), layout="constrained")
+    places = np.arange(len(names))
+    for shift, (coverage, words) in enumerate(
+        (("complete", "every pair seen"), ("regional", "only neighbours seen together"))
+    ):
+        values = [rows[coverage][name] for name in names]
+        axes.barh(places + 0.2 - 0.4 * shift, values, height=0.36, label=words)
+        for place, value in zip(places, values, strict=True):
+            axes.text(value + 0.002, place + 0.2 - 0.4 * shift, f"{value:.3f}", va="center", fontsize=8.5)
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.set(xlabel="root mean square error of the reward probabilities", xlim=(0, 0.18))
+    axes.legend(loc="lower right")
+    return figure
+
+
+SHOWN = {"program": program, "quality": quality, "gross": gross, "real": real}
+"""Part -> its table; other parts are shown as they are."""
+
+TABLES = {"measured": measured}
+FIGURES = {"error": error}
+
+
+def told(part: str, rows: Rows) -> list[str]:
+    """The table of a part, and what was aimed at."""
+    return [*SHOWN.get(part, plain)(rows), *([f"aimed at: {TARGETS[part]}"] if part in TARGETS else [])]
 
 
 if __name__ == "__main__":
-    stored = json.loads((Path(__file__).parent / "results.json").read_text(encoding="utf-8"))
-    for study, found in stored["results"].items():
-        show(study, found)
+    for name in ("program", "start", "quality", "gross", "weights", "sweep", "intervals", "real"):
+        show(told(name, rows_of("recovery", name)))

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.record import cpu_seconds, record
+from benchmarks.cells import show
+from benchmarks.record import Rows, cpu_seconds, record
 from benchmarks.recovery import analysis
 from benchmarks.recovery.settings import QUICK, SCALE, SEEDS, WORLDS, answers, corrupted, large, panel
 from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems, simulate, uniform
@@ -45,12 +46,12 @@ def from_truth(episodes: Episodes, model: RewardMixingMDP, weights: Any, prior: 
     return ascend(lambda m: e_step(bags, m), truth, average=bags.average, prior=prior, weights=weights)
 
 
-def program_scale() -> dict[str, Any]:
+def program_scale() -> Rows:
     """The linear program on every pair of SCALE state-actions, against linprog on all rows in the same run."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array, vstack
 
-    out = {}
+    out = []
     for samples in (2000, 20_000):
         box = confidence_set(large(SCALE, samples), radius=normal(6.0))
         rows = program_of(box)
@@ -65,7 +66,8 @@ def program_scale() -> dict[str, Any]:
         other = linprog(np.ones(size), everything, np.concatenate([rows.high, -rows.low[low]]), bounds=bounds)
         full = time.process_time() - begin
         own = cpu_seconds(lambda box=box: magnitudes(box), 3)
-        out[f"{samples} samples a pair"] = {
+        out.append({
+            "case": f"{samples} samples a pair",
             "state_actions": SCALE,
             "pairs": int(box.first.size),
             "rows": int(count + low.sum()),
@@ -78,11 +80,11 @@ def program_scale() -> dict[str, Any]:
             "rows_needed": solved.rows,
             "rounds": solved.rounds,
             "feasibility_seconds": cpu_seconds(lambda rows=rows: feasible_point(rows), 3),
-        }
+        })  # fmt: skip
     return out
 
 
-def start_scale() -> dict[str, Any]:
+def start_scale() -> Rows:
     """Everything in ``best`` except the climbing, from the moments of all pairs of SCALE state-actions."""
     moments = large(SCALE, 2000)
     question = Question(2, np.array([0.5, 0.5]))
@@ -92,20 +94,20 @@ def start_scale() -> dict[str, Any]:
 
     whole()
     box = confidence_set(moments)
-    return {
+    return [{
         "state_actions": SCALE,
         "pairs": int(moments.pair_keys.size),
         "confidence_set_seconds": cpu_seconds(lambda: confidence_set(moments), 2),
         "fit_seconds": cpu_seconds(lambda: rank_one(box, np.random.default_rng(0)), 2),
         "seconds": cpu_seconds(whole, 2),
-    }
+    }]  # fmt: skip
 
 
 def regret(found: RewardMixingMDP, model: RewardMixingMDP, optimum: float) -> float:
     return optimum - evaluate(plan(found, gap=1e-3).policy, model).value
 
 
-def quality() -> dict[str, Any]:
+def quality() -> Rows:
     """RMSE of the reward probabilities over seeds, on both kinds of coverage."""
     methods = {
         "best": lambda e: recover(e, weights="uniform"),
@@ -114,7 +116,7 @@ def quality() -> dict[str, Any]:
         "paper, guaranteed radii": lambda e: recover(e, weights="uniform", method=algorithm_3),
         "paper, 3 deviations": lambda e: recover(e, weights="uniform", method=algorithm_3, radius=normal(3.0)),
     }
-    out: dict[str, Any] = {}
+    out: Rows = []
     for world, make in WORLDS.items():
         rows: dict[str, list[float]] = {name: [] for name in [*methods, "EM from the truth"]}
         regrets: dict[str, list[float]] = {name: [] for name in rows}
@@ -133,19 +135,20 @@ def quality() -> dict[str, Any]:
                     regrets[name].append(regret(found.model, model, optimum))
                 if name == "best":  # the start from moments must be no worse than the truth as a start
                     failed += found.info.starts[0].objective < fit.objective - 1e-2
-        out[world] = {
+        out.append({
+            "coverage": world,
             "rmse": {name: float(np.mean(values)) for name, values in rows.items()},
             "regret": {name: float(np.mean(values)) for name, values in regrets.items() if values},
             "ratio_best_to_truth": float(np.mean(rows["best"]) / np.mean(rows["EM from the truth"])),
             "failed_starts": int(failed),
             "seeds": len(SEEDS),
-        }
+        })  # fmt: skip
     return out
 
 
-def gross_pairs() -> dict[str, Any]:
+def gross_pairs() -> Rows:
     """``best`` from moments of which a share of the pairs is grossly wrong."""
-    out: dict[str, Any] = {}
+    out: Rows = []
     for world, make in WORLDS.items():
         found: dict[str, list[float]] = {}
         for seed in SEEDS:
@@ -155,16 +158,17 @@ def gross_pairs() -> dict[str, Any]:
                 used = corrupted(moments, share, seed) if share else moments
                 found.setdefault(f"{share:g}", []).append(rmse(recover(used, weights="uniform").model, model))
         clean = float(np.mean(found["0"]))
-        out[world] = {
+        out.append({
+            "coverage": world,
             "rmse": {share: float(np.mean(values)) for share, values in found.items()},
             "ratio": {share: float(np.mean(values)) / clean for share, values in found.items()},
-        }
+        })  # fmt: skip
     return out
 
 
-def unknown_weights() -> dict[str, Any]:
+def unknown_weights() -> Rows:
     """Estimated weights at 20,000 episodes, and the likelihood against EM from the truth."""
-    out: dict[str, Any] = {}
+    out: Rows = []
     for w in (0.17, 0.32, 0.43):
         errors, short = [], []
         for seed in SEEDS:
@@ -174,15 +178,16 @@ def unknown_weights() -> dict[str, Any]:
             errors.append(abs(float(aligned(found.model, model).weights[0]) - w))
             objective = max(start.objective for start in found.info.starts)
             short.append(from_truth(episodes, model, None).objective - objective)
-        out[f"{w:g}"] = {
+        out.append({
+            "weight": f"{w:g}",
             "mean_error": float(np.mean(errors)),
             "worst_error": float(np.max(errors)),
             "largest_shortfall_of_objective": float(np.max(short)),
-        }
+        })  # fmt: skip
     return out
 
 
-def swept_weights() -> dict[str, Any]:
+def swept_weights() -> Rows:
     """The paper's sweep over weights, with exact policy tests, beside ``best``: regret of the planned policy."""
     rows: dict[str, list[float]] = {"best": [], "sweep of paper": []}
     for seed in list(SEEDS)[:5]:
@@ -192,16 +197,16 @@ def swept_weights() -> dict[str, Any]:
         for name, method in (("best", best), ("sweep of paper", sweep_weights(model, step=0.05))):
             found = recover(episodes, method=method, radius=normal(3.0))
             rows[name].append(regret(found.model, model, optimum))
-    return {name: {"regret": float(np.mean(values))} for name, values in rows.items()}
+    return [{"method": name, "regret": float(np.mean(values))} for name, values in rows.items()]
 
 
-def real_data() -> dict[str, Any]:
+def real_data() -> Rows:
     """Log-likelihood and time against StepMix with as many starts, maximum likelihood."""
     try:
         from stepmix.stepmix import StepMix
     except ImportError:
-        return {}
-    out: dict[str, Any] = {}
+        return []
+    out: Rows = []
     for contexts in (2, 3):
         for values in (2, 3):  # compile
             recover(panel(np.random.default_rng(0).integers(values, size=(50, 4))), num_contexts=contexts, prior=0.0)
@@ -221,7 +226,8 @@ def real_data() -> dict[str, Any]:
                 other.fit(table)
                 full = time.process_time() - begin
                 loglik = float(other.score(table) * len(table))
-            out[f"{name}, M = {contexts}"] = {
+            out.append({
+                "answers": f"{name}, M = {contexts}",
                 "people": table.shape[0],
                 "questions": table.shape[1],
                 "loglik": found.info.loglik,
@@ -230,11 +236,11 @@ def real_data() -> dict[str, Any]:
                 "seconds": own,
                 "stepmix_seconds": full,
                 "ratio": full / own,
-            }
+            })  # fmt: skip
     return out
 
 
-def covered() -> dict[str, Any]:
+def covered() -> Rows:
     """Share of the 95 % intervals that hold the truth, 5,000 episodes."""
     inside, errors = [], []
     for seed in SEEDS:
@@ -244,7 +250,7 @@ def covered() -> dict[str, Any]:
         low, high = found.info.lower[order], found.info.upper[order]
         inside.append(((model.rewards >= low) & (model.rewards <= high)).mean())
         errors.append((found.model.rewards[order] - model.rewards) / found.info.errors[order])
-    return {"coverage": float(np.mean(inside)), "deviation_of_standardised_errors": float(np.std(errors))}
+    return [{"coverage": float(np.mean(inside)), "deviation_of_standardised_errors": float(np.std(errors))}]
 
 
 STUDIES = {
@@ -260,12 +266,11 @@ STUDIES = {
 
 
 def main() -> None:
-    results = {}
-    for name, study in STUDIES.items():
-        results[name] = study()
-        analysis.show(name, results[name])
-    if not QUICK:
-        print("written:", record("recovery", results))
+    for part, study in STUDIES.items():
+        rows = study()
+        show(analysis.told(part, rows))
+        if not QUICK:
+            record("recovery", part, rows)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.cells import JOINED, bare, grid, many, short, show, sized, within
 from benchmarks.exponents import Estimate, between, crossing, over_replicates, slope
-from benchmarks.record import HERE, pyplot, table
+from benchmarks.record import Rows, rows_of
 from benchmarks.scaling import ends, settings
+from benchmarks.scaling.ends import SIZES
+from rewardmix import theory
 
-FOLDER = HERE / "scaling"
 PRINTED = {
     "states": "2",
     "actions": "1 to 2",
@@ -26,9 +27,6 @@ PRINTED = {
     "states, equal moves": "2",
 }
 """Exponents of theorem:upper_bound: A (H + A) lies between A and A^2; the threshold is the theorem's H^-3."""
-
-SIZES_AND_SEPARATION = ("states", "actions", "horizon", "separation")
-"""Factors of learning that have a curve for each value."""
 
 LOOKS: dict[str, dict[str, Any]] = {
     "states": {"marker": "o"},
@@ -53,45 +51,20 @@ class End(NamedTuple):
     fluid: float
 
 
-def ends_of(results: dict[str, Any]) -> list[End]:
+def ends_of(rows: Rows) -> list[End]:
     """Every sweep, with t-intervals over worlds, beside the printed forms."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in results["rows"]:
+    groups: dict[tuple[str, str], Rows] = {}
+    for row in rows:
         groups.setdefault((row["setting"], row["sweep"]), []).append(row)
     out = []
-    for (setting, sweep), rows in groups.items():
-        values = tuple(rows[0]["values"])
-        found = between([slope(values, row["episodes"]) for row in rows])
+    for (setting, sweep), mine in groups.items():
+        values = tuple(mine[0]["values"])
+        found = between([slope(values, row["episodes"]) for row in mine])
         forms = [slope(values, ends.printed(sweep, values, form)) for form in ("theorem", "lemma", "fluid")]
         if sweep.endswith("fixed"):
             forms[0] = float("nan")
-        out.append(End(setting, sweep, values, len(rows), found, *forms))
+        out.append(End(setting, sweep, values, len(mine), found, *forms))
     return out
-
-
-def show_ends(results: dict[str, Any]) -> None:
-    """Exponents of Algorithm 2 and, if they were run, other worlds."""
-    print("Algorithm 2 to the threshold: exponent of the episodes, 95 % t-interval over worlds")
-    print("right of it: the exponent as printed, and slopes of three formulas (with logarithms) on the same grid")
-    table(
-        ["setting", "factor", "worlds", "measured", "printed", "theorem", "lemma", "fluid"],
-        [
-            [end.setting, end.sweep, end.worlds, str(end.found), PRINTED[end.sweep],
-             *(f"{form:.2f}" for form in (end.theorem, end.lemma, end.fluid))]
-            for end in ends_of(results)
-        ],
-    )  # fmt: skip
-    print()
-    if results.get("worlds"):
-        print(f"other worlds, V_0 <= {settings.STOP:g}: episodes over eq:required_episodes with C = 1")
-        table(
-            ["world", "(S, A, H)", "episodes", "ratio"],
-            [
-                [row["world"], str(tuple(row["size"])), f"{row['episodes']:.3g}", f"{over_bound(row):.2f}"]
-                for row in results["worlds"]
-            ],
-        )
-        print()
 
 
 def over_bound(row: dict[str, Any]) -> float:
@@ -117,14 +90,14 @@ def mean_curve(curve: dict[str, Any], key: str, chosen: NDArray[np.int64]) -> ND
     return values / np.array(curve["gain"])[chosen].mean(axis=-1) if key == "share" else values
 
 
-def of(curves: list[dict[str, Any]], factor: str, among: Sequence[float] | None = None) -> list[dict[str, Any]]:
+def of(curves: Rows, factor: str, among: Sequence[float] | None = None) -> Rows:
     """The curves of one sweep, or those of them at some values of the factor."""
     found = [curve for curve in curves if curve["factor"] == factor]
     return found if among is None else [curve for curve in found if curve["point"][factor] in among]
 
 
 def needed(
-    curves: list[dict[str, Any]], key: str = "regret", level: float | None = None, worlds: int | None = None,
+    curves: Rows, key: str = "regret", level: float | None = None, worlds: int | None = None,
     draws: int = settings.DRAWS,
 ) -> Needed:  # fmt: skip
     """What the curves of one sweep need, of all or the first worlds; the interval is the bootstrap's over worlds.
@@ -161,77 +134,196 @@ def second_order(base: dict[str, Any]) -> float:
     return float(slope(rmse[many], regret[many]))
 
 
-def gains(curves: list[dict[str, Any]], factor: str) -> dict[float, float]:
+def gains(curves: Rows, factor: str) -> dict[float, float]:
     """Value of a factor -> what adapting gains there, the mean over worlds."""
     return {curve["point"][factor]: float(np.mean(curve["gain"])) for curve in of(curves, factor)}
 
 
-def show_needed(curves: list[dict[str, Any]], draws: int = settings.DRAWS) -> None:
-    """Budgets and exponents, with percentile intervals from worlds drawn with replacement."""
-    rows = []
-    if base := of(curves, "accuracy"):
-        rows += [needed(base, key, draws=draws) for key in ("regret", "value error")]
-    for factor in SIZES_AND_SEPARATION:
+SIGNS = {"states": "S", "actions": "A", "horizon": "H", "accuracy": "ε", "separation": "δ", "failure": "η"}
+SWEEPS = {
+    "states": "S",
+    "actions": "A",
+    "horizon": "H",
+    "accuracy": "1/ε",
+    "accuracy, separation 0": "1/ε, δ = 0",
+    "separation": "1/δ",
+    "failure": "1/η",
+    "horizon, threshold fixed": "H, ε_pe fixed",
+}
+"""Sweeps of Algorithm 2 as printed, in the order of the page."""
+
+CHANGES = {
+    ("paper", ""): "nothing",
+    ("no logarithm", ""): "logarithms: a constant for log(KSA/η)",
+    ("pairs only", ""): "logarithms and bonuses of moves: pairs alone",
+    ("moves only", ""): "logarithms and bonuses of pairs: moves alone",
+    ("no logarithm", ", equal moves"): "logarithms, in worlds where all moves are equal",
+    ("theory", ""): "explicit radii, `theory`",
+}
+"""(setting, end of the sweep's name) -> what is left out or changed."""
+
+CHANGED = ("states", "actions", "horizon", "accuracy")
+
+
+def upward(found: Estimate, factor: str) -> Estimate:
+    """Exponent of a size, or of one over what is not a size."""
+    return found if factor.split(",")[0] in SIZES else found.inverse
+
+
+def plain(value: float) -> str:
+    """A slope of a formula without its sign; nothing where there is none."""
+    return "" if np.isnan(value) else short(abs(value), 2)
+
+
+def sweeps(rows: Rows) -> list[str]:
+    """Exponents of Algorithm 2 beside the printed ones, and how long the runs were."""
+    found = {end.sweep: end for end in ends_of(rows) if end.setting == "paper"}
+    lines = [
+        [name, f"{bare(end.values[0])} to {bare(end.values[-1])}", end.worlds, within(upward(end.found, sweep)),
+         PRINTED[sweep].lstrip("-"), plain(end.theorem), plain(end.lemma)]
+        for sweep, name in SWEEPS.items() if (end := found.get(sweep))
+    ]  # fmt: skip
+    columns = ["factor", "from, to", "worlds", "measured", "printed", "theorem, same grid"]
+    lengths = [episodes for row in rows if row["setting"] == "paper" for episodes in row["episodes"]]
+    said = f"The runs of this table are {many(min(lengths))} to {many(max(lengths))} episodes long."
+    return [grid([*columns, "`eq:required_episodes`, same grid"], lines), said]
+
+
+def changes(rows: Rows) -> list[str]:
+    """Exponents with parts of the bonuses left out, and what the logarithm adds."""
+    found = {(end.setting, end.sweep): end for end in ends_of(rows)}
+    lines = []
+    for (setting, rest), name in CHANGES.items():
+        mine = {factor: found[setting, factor + rest] for factor in CHANGED if (setting, factor + rest) in found}
+        cells = [within(upward(mine[factor].found, factor)) if factor in mine else "" for factor in CHANGED]
+        lines.append([name, max(end.worlds for end in mine.values()), *cells])
+    added = [
+        f"{short(abs(found['paper', factor].found.value) - abs(found['no logarithm', factor].found.value), 2)} "
+        f"to that of {SWEEPS[factor]}"
+        for factor in CHANGED
+    ]
+    said = f"So the logarithm of KSA/η adds {', '.join(added[:-1])} and {added[-1]}."
+    return [grid(["left out or changed", "worlds", *(SWEEPS[factor] for factor in CHANGED)], lines), said]
+
+
+def worlds(rows: Rows) -> list[str]:
+    """Other worlds than random ones, beside the bound."""
+    lines = [
+        [row["world"].replace("1 next states", "1 next state"), sized(row["size"]).replace(" ", JOINED),
+         many(row["episodes"]), f"{over_bound(row):.1f}"]
+        for row in rows
+    ]  # fmt: skip
+    return [grid(["world", "S, A, H", "episodes", "episodes / `eq:required_episodes`, C = 1"], lines)]
+
+
+def learning(curves: Rows, draws: int = settings.DRAWS) -> list[str]:
+    """Episodes to the accuracy, and their exponents."""
+    lines = []
+    for factor in settings.Point._fields:
         if mine := of(curves, factor):
-            rows += [needed(mine, draws=draws), needed(mine, "share", share_of(factor), draws=draws)]
-    print("what learning needs: episodes, exponent with 95 % bootstrap interval over worlds")
-    out = []
-    for row in rows:
-        shown = ", ".join(f"{value:g}: {budget:.0f}" for value, budget in zip(row.values, row.budgets, strict=True))
-        out.append([row.way, row.factor, row.until, row.worlds, shown, str(row.found), PRINTED[row.factor]])
-    table(["way", "factor", "until", "worlds", "episodes", "exponent", "theorem"], out)
-    for curve in base:
-        told = f"from {settings.MANY} episodes on: exponent {second_order(curve):.2f}"
-        print(f"regret against the error of the rewards, {told}")
-    for factor in SIZES_AND_SEPARATION:
-        if found := gains(curves, factor):
-            print(f"what adapting gains, {factor} {', '.join(f'{at:g}: {gain:.4f}' for at, gain in found.items())}")
-    print()
+            found = needed(mine, draws=draws)
+            values = f"{SIGNS[factor]} = {', '.join(map(bare, found.values))}"
+            budgets = ", ".join(f"{budget:,.0f}" for budget in found.budgets)
+            printed = PRINTED[factor].lstrip("-")
+            lines.append([SWEEPS[factor], values, budgets, within(upward(found.found, factor)), printed])
+    return [grid(["factor", "values", "needed", "measured", "theorem"], lines)]
 
 
-def stored(part: str) -> Any:
-    """Results of a part, or None if it was not run."""
-    path = FOLDER / f"{part}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["results"] if path.is_file() else None
+def questions(curves: Rows, pairs: Rows) -> list[str]:
+    """Exponents if something else is asked of the same runs, or of runs with one pair an episode."""
+    factors = [*SIZES, "accuracy", "separation"]
+    sweeps = {factor: of(curves, factor) for factor in factors}
+    others = {factor: found for factor in SIZES if (found := of(pairs, factor))}
+    amount = len(pairs[0]["gain"])
+    same = {factor: of(curves, factor, [curve["point"][factor] for curve in found]) for factor, found in others.items()}
+    shares = f"{100 * settings.OTHER_SHARE:g} % (δ: {100 * settings.SHARE:g} %)"
+    rows = {
+        "mean regret ≤ ε": {factor: needed(mine) for factor, mine in sweeps.items()},
+        "error of the policy's own value ≤ ε": {"accuracy": needed(sweeps["accuracy"], "value error")},
+        f"mean regret ≤ {shares} of what adapting gains": {
+            factor: needed(mine, "share", share_of(factor)) for factor, mine in sweeps.items() if factor != "accuracy"
+        },
+        f"mean regret ≤ ε, first {amount} worlds, smaller sizes": {
+            factor: needed(mine, worlds=amount) for factor, mine in same.items()
+        },
+        "the same from one pair of each episode, weights told": {
+            factor: needed(mine) for factor, mine in others.items()
+        },
+    }
+    lines = [
+        [name, *(within(upward(row[factor].found, factor)) if factor in row else "" for factor in factors)]
+        for name, row in rows.items()
+    ]
+    values = {factor: ", ".join(str(curve["point"][factor]) for curve in mine) for factor, mine in same.items()}
+    sizes = " and ".join(f"{SIGNS[factor]} = {shown}" for factor, shown in values.items())
+    return [grid(["the question", *(SWEEPS[factor] for factor in factors)], lines), f"The smaller sizes are {sizes}."]
 
 
-def draw() -> None:
+def sharing(curves: Rows, pairs: Rows, factor: str) -> list[float]:
+    """How many times as many episodes one pair an episode needs, in the same worlds, along a factor."""
+    alone = of(pairs, factor)
+    whole = of(curves, factor, [curve["point"][factor] for curve in alone])
+    few, most = (needed(mine, worlds=len(alone[0]["gain"]), draws=2) for mine in (whole, alone))
+    return [more / less for more, less in zip(most.budgets, few.budgets, strict=True)]
+
+
+def stakes(curves: Rows, pairs: Rows) -> list[str]:
+    """What lies behind the exponents: stakes, second order, one pair an episode, and the theorem's number."""
+    point, first = settings.LEARNED, settings.BUDGETS[0]
+    base = needed(of(curves, "accuracy"), draws=2)
+    mean = dict(zip(base.values, base.budgets, strict=True))[point.accuracy]
+    bound = theory.upper_bound(*point, constant=1.0)
+    lines = [
+        ["episodes needed at the base, and by the theorem's formula with C = 1", f"{mean:,.0f} and {many(bound)}"],
+        [f"regret as a power of the error of rewards, from {settings.MANY} episodes on",
+         short(second_order(of(curves, "accuracy")[0]), 2)],
+    ]  # fmt: skip
+    for factor in ("actions", "horizon", "separation"):
+        found = gains(curves, factor)
+        name = f"{SIGNS[factor]} = {', '.join(map(bare, found))}"
+        lines.append([f"gain of adapting at {name}", ", ".join(map(short, found.values()))])
+    early = [short(np.mean(curve["regret"][0]), 2) for curve in of(curves, "actions")]
+    lines.append([f"regret after {first} episodes at the same A", ", ".join(early)])
+    for factor in settings.PAIR_FACTORS:
+        name = f"{SIGNS[factor]} = {', '.join(bare(at) for at in settings.PAIR_FACTORS[factor])}"
+        ratios = ", ".join(f"{ratio:.1f}" for ratio in sharing(curves, pairs, factor))
+        lines.append([f"times as many episodes with one pair of each, at {name}", ratios])
+    return [grid(["behind the exponents", ""], lines)]
+
+
+def episodes(plt: Any) -> Any:
     """Left: Algorithm 2, episodes over those of the base. Right: what learning needs, likewise."""
-    plt = pyplot()
-
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    if results := stored("ends"):
-        for factor, look in LOOKS.items():
-            rows = [row for row in results["rows"] if (row["setting"], row["sweep"]) == ("paper", factor)]
-            values = np.array(rows[0]["values"])
-            mean = np.exp(np.log([row["episodes"] for row in rows]).mean(axis=0))
-            (line,) = axes[0].loglog(values / values[0], mean / mean[0], ls="", label=factor, **look)
-            theorem = np.array(ends.printed(factor, tuple(values), "lemma"))
-            axes[0].loglog(values / values[0], theorem / theorem[0], color=line.get_color(), lw=1)
-        axes[0].set(title="Algorithm 2 (lines: eq:required_episodes)", ylabel="episodes / those at the first value")
-    if results := stored("needed"):
-        for factor, look in LOOKS.items():
-            found = needed(of(results["curves"], factor), draws=2)
-            values, budgets = np.array(found.values), np.array(found.budgets)
-            axes[1].loglog(values / values[0], budgets / budgets[0], label=factor, **look)
-        title = f"learning to a mean regret of {settings.LEARNED.accuracy:g}"
-        axes[1].set(title=title, ylabel="episodes / those at the first value")
+    rows, curves = rows_of("scaling", "ends"), rows_of("scaling", "needed")
+    for factor, look in LOOKS.items():
+        mine = [row for row in rows if (row["setting"], row["sweep"]) == ("paper", factor)]
+        values = np.array(mine[0]["values"])
+        mean = np.exp(np.log([row["episodes"] for row in mine]).mean(axis=0))
+        (line,) = axes[0].loglog(values / values[0], mean / mean[0], ls="", label=factor, **look)
+        theorem = np.array(ends.printed(factor, tuple(values), "lemma"))
+        axes[0].loglog(values / values[0], theorem / theorem[0], color=line.get_color(), lw=1)
+        found = needed(of(curves, factor), draws=2)
+        values, budgets = np.array(found.values), np.array(found.budgets)
+        axes[1].loglog(values / values[0], budgets / budgets[0], label=factor, **look)
+    axes[0].set(title="Algorithm 2 (lines: eq:required_episodes)")
+    axes[1].set(title=f"learning to a mean regret of {settings.LEARNED.accuracy:g}")
     for axis in axes:
-        axis.set(xlabel="factor / its first value")
+        axis.set(xlabel="factor / its first value", ylabel="episodes / those at the first value")
         axis.legend(frameon=False, fontsize="small")
-    figure.savefig(FOLDER / "episodes.svg", metadata={"Date": None})
-    plt.close(figure)
+    return figure
 
 
-def main() -> None:
-    """Print and draw all that there is."""
-    if results := stored("ends"):
-        show_ends(results)
-    for part in ("needed", "pairs"):
-        if results := stored(part):
-            show_needed(results["curves"])
-    draw()
-
+TABLES = {
+    "ends": sweeps,
+    "changes": changes,
+    "worlds": worlds,
+    "needed": learning,
+    "questions": questions,
+    "stakes": stakes,
+}
+FIGURES = {"episodes": episodes}
 
 if __name__ == "__main__":
-    main()
+    runs, both = rows_of("scaling", "ends"), [rows_of("scaling", part) for part in ("needed", "pairs")]
+    show([*sweeps(runs), *changes(runs), *worlds(rows_of("scaling", "worlds"))])
+    show([*learning(both[0]), *questions(*both), *stakes(*both)])

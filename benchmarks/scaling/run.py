@@ -13,33 +13,32 @@ import os
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 import argparse
-from typing import Any
 
-from benchmarks.record import record
+from benchmarks.cells import show
+from benchmarks.record import Rows, record
 from benchmarks.scaling import analysis, ends, needed, settings
 
 
 def algorithm(quick: bool) -> None:
     """The first part; written again after every row."""
-    results: dict[str, Any] = {"rows": []}
+    rows: Rows = []
     for row in ends.rows_of(quick):
-        results["rows"].append(row)
+        rows.append(row)
         if not quick:
-            record("scaling", results, name="ends")
-    results["worlds"] = [] if quick else ends.other_worlds()
+            record("scaling", "ends", rows)
+    show(analysis.sweeps(rows))
     if not quick:
-        record("scaling", results, name="ends")
-    analysis.show_ends(results)
+        record("scaling", "worlds", ends.other_worlds())
 
 
 def learning(part: str, quick: bool) -> None:
     """The second and third part; written again after every point."""
-    results: dict[str, Any] = {"curves": []}
+    curves: Rows = []
     for curve in {"needed": needed.curves, "pairs": needed.pair_curves}[part](quick):
-        results["curves"].append(curve)
+        curves.append(curve)
         if not quick:
-            record("scaling", results, name=part)
-    analysis.show_needed(results["curves"], 100 if quick else settings.DRAWS)
+            record("scaling", part, curves)
+    show(analysis.learning(curves, 100 if quick else settings.DRAWS))
 
 
 def main() -> None:
@@ -50,8 +49,6 @@ def main() -> None:
     given = asked.parse_args()
     for part in given.parts.split(","):
         algorithm(given.quick) if part == "ends" else learning(part, given.quick)
-    if not given.quick:
-        analysis.draw()
 
 
 if __name__ == "__main__":

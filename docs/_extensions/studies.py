@@ -1,12 +1,12 @@
-"""The directive ``studies``: every committed result under benchmarks/, with its command, machine and figures.
+"""The directive ``studies``: every committed result under benchmarks/, with its commands, machines and figures.
 
 The page is made from the files, so a study that is added or run again cannot be forgotten or misquoted.
 """
 
 import ast
-import json
 from pathlib import Path
 
+from benchmarks.record import parts_of
 from docutils import nodes
 from pictures import card
 from sphinx.util.docutils import SphinxDirective
@@ -19,36 +19,32 @@ class Studies(SphinxDirective):
 
     def run(self):
         """The sections, in the order of their names."""
-        folders = sorted({path.parent for path in (ROOT / "benchmarks").glob("*/*.json")})
-        return [self.section(folder) for folder in folders]
+        return [self.section(path) for path in sorted((ROOT / "benchmarks").glob("*/results.jsonl"))]
 
-    def section(self, folder):
-        """Title, what was run where, and the figures: the study's own, then those of docs/pictures."""
-        study = folder.name
+    def section(self, path):
+        """Title, what was run where, and the figures."""
+        study = path.parent.name
+        self.env.note_dependency(str(path))
         section = nodes.section("", nodes.title("", study.capitalize()), ids=[f"study-{study}"])
-        section += nodes.paragraph("", purpose(folder))
-        for path in sorted(folder.glob("*.json")):
-            section += self.results(path)
-        for figure in [*sorted(folder.glob("*.svg")), *sorted((ROOT / "docs/pictures").glob(f"bench-{study}*.svg"))]:
-            words = figure.stem.removeprefix("bench-").replace("-", " ").replace("_", " ")
-            where = Path("/") / ".." / figure.relative_to(ROOT)
-            section += card(str(where), f"Figure of the study {study}: {words}")
+        section += nodes.paragraph("", purpose(path.parent))
+        for part, (about, *rows) in parts_of(study).items():
+            section += told(part, about, len(rows))
+        for figure in sorted((ROOT / "docs/_figures").glob(f"{study}-*.svg")):
+            words = figure.stem.removeprefix(f"{study}-")
+            section += card(f"/_figures/{figure.name}", f"Figure of the study {study}: {words}")
         return section
 
-    def results(self, path):
-        """One file: its command, machine and day."""
-        self.env.note_dependency(str(path))
-        about = json.loads(path.read_text(encoding="utf-8"))
-        machine = about.get("machine", {})
-        facts = f"{machine.get('processor', 'a machine not recorded')}, {machine.get('cores', '?')} cores"
-        return nodes.paragraph(
-            "",
-            "",
-            nodes.literal("", str(path.relative_to(ROOT))),
-            nodes.Text(" by "),
-            nodes.literal("", about.get("command", "an unrecorded command")),
-            nodes.Text(f" on {facts}, {about.get('date', 'day not recorded')}."),
-        )
+
+def told(part, about, rows):
+    """One part: its command, machine and day."""
+    machine = f"{about['machine']['processor']}, {about['machine']['cores']} cores"
+    return nodes.paragraph(
+        "",
+        "",
+        nodes.Text(f"{part.replace('_', ' ')}: {rows} {'row' if rows == 1 else 'rows'} by "),
+        nodes.literal("", about["command"]),
+        nodes.Text(f" on {machine}, {about['date']}."),
+    )
 
 
 def purpose(folder):

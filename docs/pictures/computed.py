@@ -195,4 +195,4 @@ def shop():
     axes.set(xscale="log", xlabel="sessions seen", ylabel="clicks a session", ylim=(min(3.9, values.min() - 0.2), 7.7))
     axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
     axes.minorticks_off()
-    save(figure, "shop")
+    save(figure, "shop", HERE)

@@ -1,11 +1,14 @@
-"""Make the pictures: ``python -m docs.pictures.make [--measure] [name ...]`` from the root of the repository.
+"""Draw the pictures of the pages into docs/_figures: ``python -m docs.pictures.make`` from the root of the repository.
 
-With --measure the runs behind shop.svg are done again (a minute); without it the committed numbers are drawn.
+With ``--measure`` the runs behind README's picture are done again (a minute) and it is drawn anew; with ``--readme`` it
+is drawn from the committed numbers. It alone is committed.
 """
 
 import sys
 
-from docs.pictures import computed, diagrams, measured
+from benchmarks import figures
+from docs.pictures import computed, diagrams
+from docs.pictures.style import BUILT
 
 PICTURES = {
     "augmented": diagrams.augmented,
@@ -13,19 +16,25 @@ PICTURES = {
     "pairs": computed.pairs,
     "belief": computed.belief,
     "confidence": computed.confidence,
-    "shop": computed.shop,
-    "planning": measured.planning,
-    "recovery": measured.recovery,
 }
 
 
-def main(asked):
-    """Make what is asked for, or everything."""
-    if "--measure" in asked:
-        computed.measure_shop()
-    for name in [name for name in asked if name != "--measure"] or PICTURES:
-        PICTURES[name]()
+def names():
+    """Every picture that is drawn, those of the studies too."""
+    return {*PICTURES, *figures.figures()}
+
+
+def draw():
+    """All of them."""
+    for picture in PICTURES.values():
+        picture()
+    figures.draw_all(BUILT)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if "--measure" in sys.argv:
+        computed.measure_shop()
+    if {"--measure", "--readme"} & set(sys.argv):
+        computed.shop()
+    else:
+        draw()

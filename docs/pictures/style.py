@@ -8,6 +8,9 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
+BUILT = HERE.parent / "_figures"
+"""Where pictures are drawn; only README's is committed."""
+
 INK, GREY, FAINT = "#22303c", "#75818c", "#d5dae0"
 BLUE, ORANGE, GREEN, VIOLET = "#2b6cb0", "#c7622a", "#2f855a", "#7a4fa3"
 
@@ -44,9 +47,10 @@ def bare(axes, right, top):
         spine.set_visible(False)
 
 
-def save(figure, name):
-    """Write docs/pictures/<name>.svg, without the date."""
-    path = HERE / f"{name}.svg"
+def save(figure, name, folder=BUILT):
+    """Write an SVG file without the date."""
+    path = folder / f"{name}.svg"
+    folder.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None, "Creator": None})
     plt.close(figure)
     print(path.relative_to(HERE.parents[1]))
