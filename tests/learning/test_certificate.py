@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from asked import settings
 from rewardmix import InputError, learn, problems
 from rewardmix.evaluation import interval
 from rewardmix.exploration import explore, practical, theory
 from rewardmix.exploration import paper as paper_setting
 from rewardmix.exploration.bonuses import Theory
 from rewardmix.learning.certificate import (
-    Asked,
     Found,
     Truth,
     bracket_premises,
@@ -21,9 +21,9 @@ from rewardmix.learning.certificate import (
     interval_premises,
     theorem_premises,
 )
-from rewardmix.learning.facts import KINDS, SENTENCES, Fact, Premise, proved
+from rewardmix.learning.facts import FACT_KINDS, SENTENCES, Fact, Premise, proved
 from rewardmix.planning import plan
-from rewardmix.recovery import algorithm_3, best, hoeffding, normal, recover
+from rewardmix.recovery import algorithm_3, best, normal, recover
 from rewardmix.regret import BootstrapRegret
 
 WORLD = problems.make("hard")
@@ -35,7 +35,7 @@ def whole():
     """What was asked and found in a run that the theorem speaks of, but for its constant."""
     exploration = explore(WORLD, threshold=0.5, confidence=theory)
     recovery = recover(exploration.gathered, weights=HALVES, method=algorithm_3, accuracy=4.0)
-    asked = Asked(theory, algorithm_3, hoeffding, HALVES, 4.0, 0.05, 0.0, 1e-3)
+    asked = settings(world=WORLD, confidence=theory, method=algorithm_3, weights=HALVES, accuracy=4.0)
     bootstrap = BootstrapRegret(0.1, 0.2, np.array([0.0, 0.2]), np.array([1e-4, 1e-4]))
     found = Found(exploration, 0, recovery, plan(recovery.model), bootstrap, None, "threshold", 0.5)
     return asked, found
@@ -180,13 +180,13 @@ def test_facts_are_of_known_kinds_and_cannot_be_changed():
     fact = Fact("kappa", "estimated", (), {"kappa": 2.0}, {"weights": "known"})
     with pytest.raises(TypeError):
         fact.numbers["kappa"] = 1.0
-    assert len(set(KINDS)) == len(KINDS) == 5
+    assert len(set(FACT_KINDS)) == len(FACT_KINDS) == 5
     assert len(SENTENCES) == len(set(SENTENCES))
 
 
 def test_what_planning_left_open_is_named(whole):
     wide = {"bootstrap": dataclasses.replace(whole[1].bootstrap, gaps=np.array([0.3, 0.5]))}
-    found = facts(certificate_of(whole, {"gap": 1e-20}, wide))
+    found = facts(certificate_of(whole, {"accuracy": 20 * 1e-20}, wide))
     assert found["bootstrap left open"].numbers["gap"] == pytest.approx(0.4)
     assert "plan left open" in found
     assert found["bootstrap"].numbers["mean"] == 0.1

@@ -11,7 +11,7 @@ import pytest
 from killing import kill_once_stored
 from rewardmix import evaluate, load, problems
 from rewardmix.cli.learn_command import UNSAID
-from rewardmix.learning.facts import KINDS
+from rewardmix.learning.facts import FACT_KINDS
 from rewardmix.report.folder import FILES
 
 COMMAND = [sys.executable, "-m", "rewardmix"]
@@ -55,7 +55,7 @@ def test_terminal_page_and_file_say_the_same_sentences(folder):
     assert all(all(fact["premises"].values()) and fact["premises"] for fact in facts if fact["kind"] == "proved")
     assert all(sentence in page for sentence in (*certificate["proved"], *certificate["not_proved"]))
     said = (folder.parent / "said.txt").read_text().splitlines()
-    shown = [line for line in said if line.split(":")[0] in KINDS]
+    shown = [line for line in said if line.split(":")[0] in FACT_KINDS]
     assert shown == [f"{fact['kind']}: {fact['sentence']}" for fact in facts if fact["what"] not in UNSAID]
     assert len(shown) == 2
 

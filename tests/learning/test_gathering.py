@@ -10,7 +10,7 @@ from rewardmix.environments.households import HouseholdEnv
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import checkpoints, environment_engine, explore
 from rewardmix.learning import learn, stopping
-from rewardmix.learning.gathering import one_hill
+from rewardmix.learning.gathering import one_optimum
 
 
 class Spy(gymnasium.Wrapper):
@@ -156,7 +156,7 @@ def test_errors_of_long_episodes_do_not_depend_on_who_played_first():
 
 def test_more_than_two_contexts_are_refined_when_pairs_are_covered_only():
     model = problems.make("random", states=3, actions=2, horizon=6, contexts=3, seed=0)
-    assert not one_hill(recover(explore(model, episodes=500, seed=0).gathered, num_contexts=3))
+    assert not one_optimum(recover(explore(model, episodes=500, seed=0).gathered, num_contexts=3))
 
 
 @pytest.mark.parametrize("seed", range(3))

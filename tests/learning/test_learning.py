@@ -4,15 +4,17 @@ import gymnasium
 import numpy as np
 import pytest
 
+from asked import settings
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems, simulate
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.evaluation import interval
-from rewardmix.exploration import paper, practical, theory
+from rewardmix.exploration import paper, theory
 from rewardmix.learning import Stage, learn, stopping
-from rewardmix.learning.certificate import Asked, Found, certify
-from rewardmix.learning.stopping import FIRST_ROUND, MOST_EPISODES, MOST_ROUNDS
+from rewardmix.learning.certificate import Found, certify
+from rewardmix.learning.learn_settings import FIRST_ROUND
+from rewardmix.learning.stopping import MOST_EPISODES, MOST_ROUNDS
 from rewardmix.policy import Controller
-from rewardmix.recovery import algorithm_3, best, hoeffding
+from rewardmix.recovery import algorithm_3
 from rewardmix.regret import bootstrap_regret
 
 
@@ -44,8 +46,9 @@ def test_grown_radii_are_said_together_with_what_is_known_of_the_weights():
         learned.recovery,
         info=dataclasses.replace(info, certificate=dataclasses.replace(info.certificate, kappa=2.0)),
     )
-    asked = Asked(practical, best, hoeffding, None, 0.1, 0.1, 0.0, 1e-3)
-    again = certify(asked, Found(learned.exploration, 0, grown, learned.plan, None, None, "budget", None))
+    again = certify(
+        settings(failure=0.1), Found(learned.exploration, 0, grown, learned.plan, None, None, "budget", None)
+    )
     assert any("grow by 2" in said and "weights estimated, which may be off" in said for said in again.not_proved)
 
 

@@ -10,9 +10,9 @@ from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.environments import RewardMixingVectorEnv
 from rewardmix.exploration import ExplorationError, explore
 from rewardmix.learning import learn
-from rewardmix.learning.gathering import TRIED, one_hill
+from rewardmix.learning.gathering import TRIES_TO_REFINE, one_optimum
+from rewardmix.learning.learn_settings import FIRST_ROUND
 from rewardmix.learning.refinement import refine, stored_batches
-from rewardmix.learning.stopping import FIRST_ROUND
 from rewardmix.moments import Moments
 from rewardmix.recovery import recover
 from rewardmix.recovery.evidence import evidence_of
@@ -29,20 +29,20 @@ def explored():
 def test_exploration_goes_on_until_every_action_was_tried():
     """One more than the least, and no earlier: the lock's last states are entered late."""
     lock = problems.make("lock", steps=6)
-    found = explore(lock, episodes=4000, tried=TRIED, seed=0)
+    found = explore(lock, episodes=4000, tried=TRIES_TO_REFINE, seed=0)
     visits = found.moments.visits.reshape(lock.num_states, -1)
     assert found.info.stopped == "tried"
-    assert visits[visits.any(axis=1)].min() >= TRIED
+    assert visits[visits.any(axis=1)].min() >= TRIES_TO_REFINE
     assert visits.any(axis=1).all()
-    assert explore(lock, episodes=4000, tried=TRIED, least=3000, seed=0).episodes == 3000
-    assert explore(lock, episodes=60, tried=TRIED, seed=0).info.stopped == "budget"
+    assert explore(lock, episodes=4000, tried=TRIES_TO_REFINE, least=3000, seed=0).episodes == 3000
+    assert explore(lock, episodes=60, tried=TRIES_TO_REFINE, seed=0).info.stopped == "budget"
 
 
 def test_refinement_waits_until_signs_are_settled():
     """The two rooms of ``probe`` are linked by the lobby alone: at 250 episodes the likelihood has several hills."""
     probe = problems.make("probe")
     assert learn(probe, episodes=500, seed=2, resamples=0).refinement is None
-    assert not one_hill(recover(explore(probe, episodes=250, seed=2).gathered, seed=2))
+    assert not one_optimum(recover(explore(probe, episodes=250, seed=2).gathered, seed=2))
     settled = learn(probe, episodes=2000, seed=2, resamples=0)
     assert len(settled.refinement) == 1000
     assert settled.certificate.truth.share > 0.99

@@ -17,8 +17,7 @@ from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
-    from rewardmix.learning import Learned
-    from rewardmix.learning.gathering import Stage
+    from rewardmix.learning import Learned, Stage
 
 VALIDATE = 1000
 """Fresh episodes in which the policy is tried where no true model tells its value."""

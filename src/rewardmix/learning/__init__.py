@@ -3,6 +3,6 @@
 from rewardmix.learning.algorithm1 import Learned, learn
 from rewardmix.learning.certificate import Certificate, Truth
 from rewardmix.learning.facts import Fact, Premise
-from rewardmix.learning.gathering import Stage
+from rewardmix.learning.learn_settings import Stage
 
 __all__ = ["Certificate", "Fact", "Learned", "Premise", "Stage", "Truth", "learn"]

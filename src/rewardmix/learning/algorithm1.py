@@ -28,7 +28,6 @@ from numpy.typing import ArrayLike
 
 from rewardmix import environments, problems, theory
 from rewardmix._core.checks import (
-    Floats,
     as_count,
     as_number,
     as_path,
@@ -38,27 +37,24 @@ from rewardmix._core.checks import (
     quoted,
     refuse,
 )
-from rewardmix._core.limits import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value, interval
 from rewardmix.exploration import Exploration, batched, practical, selected
 from rewardmix.exploration.bonuses import Confidence, as_confidence
-from rewardmix.learning import stopping
-from rewardmix.learning.certificate import Asked, Certificate, Found, Truth, certify
-from rewardmix.learning.gathering import COVERED, TRIED, Gathered, Gatherer, Stage, interrupted
-from rewardmix.learning.stopping import FIRST_ROUND, goal_of, pass_round, rounds_passed, to_threshold
+from rewardmix.learning import gathering, stopping
+from rewardmix.learning.certificate import Certificate, Found, Truth, certify
+from rewardmix.learning.gathering import COVERED_V0, TRIES_TO_REFINE, Gathered, LearnRound
+from rewardmix.learning.learn_settings import FIRST_ROUND, LearnSettings, Stage
+from rewardmix.learning.stopping import to_threshold
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery import Recovery, best, hoeffding, recover
+from rewardmix.recovery import Recovery, best, recover
 from rewardmix.recovery.recover import as_weights
 from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
 from rewardmix.simulation import simulate
-
-KEPT_STEPS = 1 << 27
-"""More steps than this are not kept as episodes by exploration, and no likelihood is climbed over them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,28 +130,32 @@ def learn(
         on_update: called now and then with a ``Stage``.
         checkpoint: a folder. A run that was stopped goes on from what is there, to the same result.
     """
-    run = _Run(
+    check_callback("on_update", on_update)
+    asked = LearnSettings(
         world=_world(env_or_model),
         accuracy=as_number("accuracy", accuracy, above=0.0),
         failure=as_number("failure", failure, above=0.0, below=1.0),
+        episodes=None if episodes is None else as_count("episodes", episodes),
         num_contexts=as_count("num_contexts", num_contexts, least=2),
         weights=as_weights(weights, num_contexts),
         seed=as_seed("seed", seed),
         confidence=as_confidence(confidence),
-        method=method,
+        method=_as_method(method),
         refine=as_number("refine", refine, above=-1e-300, below=1.0),
         separation=as_number("separation", separation, above=-1e-300),
-        resamples=as_count("resamples", resamples, least=0 if episodes is not None or to_threshold(confidence) else 2),
+        resamples=as_count("resamples", resamples, least=2 if episodes is None and not to_threshold(confidence) else 0),
+        validate=as_count("validate", validate, least=0),
         horizon=None if horizon is None else as_count("horizon", horizon),
         reward_values=None if reward_values is None else as_reward_values(reward_values),
-        tell=(lambda stage: None) if on_update is None else on_update,
+        on_update=on_update,
         checkpoint=None if checkpoint is None else as_path("checkpoint", checkpoint),
     )
-    as_count("validate", validate, least=0)
-    run.check(episodes, validate, on_update)
-    if episodes is not None:
-        return run.finish(run.gather.up_to(as_count("episodes", episodes), {"tried": TRIED}), "budget", None, validate)
-    return run.to_threshold(validate) if to_threshold(confidence) else run.by_rule(validate)
+    asked.afford()
+    if asked.episodes is not None:
+        learned = _within_budget(asked, asked.episodes)
+    else:
+        learned = _to_threshold(asked) if to_threshold(confidence) else _by_rule(asked)
+    return _validated(asked, learned)
 
 
 def _world(env_or_model: Any) -> Any:
@@ -166,212 +166,170 @@ def _world(env_or_model: Any) -> Any:
     return world
 
 
-@dataclass
-class _Run:
-    """One call of ``learn``: its arguments, and the stages as methods."""
+def _as_method(method: Method) -> Method:
+    if not callable(method):
+        refuse("method", quoted(method), "a function: best or algorithm_3 of rewardmix.recovery")
+    return method
 
-    world: Any
-    accuracy: float
-    failure: float
-    num_contexts: int
-    weights: Floats | None
-    seed: int
-    confidence: Confidence
-    method: Method
-    refine: float
-    separation: float
-    resamples: int
-    horizon: int | None
-    reward_values: ArrayLike | None
-    tell: Callable[[Stage], None]
-    checkpoint: Path | None
 
-    @property
-    def gather(self) -> Gatherer:
-        """Who plays."""
-        return Gatherer(
-            self.world,
-            self.confidence,
-            self.failure,
-            self.seed,
-            self.horizon,
-            self.reward_values,
-            self.refine,
-            self.method,
-            self.recovered,
-            self.tell,
-            self.checkpoint,
-        )
+def _within_budget(asked: LearnSettings, episodes: int) -> Learned:
+    """One round, of all episodes."""
+    return _conclude(asked, _gather(asked, LearnRound(episodes, {"tried": TRIES_TO_REFINE})), "budget")
 
-    def check(self, episodes: int | None, validate: int, on_update: Any) -> None:
-        """Refuse what cannot be asked, or afforded, before anything is played."""
-        check_callback("on_update", on_update)
-        if not callable(self.method):
-            refuse("method", quoted(self.method), "a function: best or algorithm_3 of rewardmix.recovery")
-        states, actions, length = self._sizes()
-        played = FIRST_ROUND if episodes is None else as_count("episodes", episodes)
-        points, values = states * actions, self._num_values()
-        pairs, steps = min(points * (points + 1) // 2, played * length * (length + 1) // 2), played * length
-        afford_recovery(points, values, self.num_contexts, pairs, min(steps, KEPT_STEPS))
-        afford_episodes(validate, length, PLAYED_STEP)
-        each = 100 * self.num_contexts * min(steps, KEPT_STEPS) + RESAMPLE
-        afford("resamples", operations=self.resamples * each, change="fewer resamples, or fewer episodes")
 
-    def by_rule(self, validate: int) -> Learned:
-        """Rounds until pairs are covered and the bootstrap is content."""
-        states, actions, length = self._sizes()
-        pairs = theory.practical_episodes(states, actions, length, COVERED)
-        self.tell(Stage("forecast", max(FIRST_ROUND, pairs, states * actions * length / self.accuracy)))
-        number, gather = rounds_passed(self.checkpoint), self.gather
-        after, following = None, gather.refined_before(FIRST_ROUND << number)
-        found: Gathered | None = None
-        while True:
-            total = FIRST_ROUND << number
-            before, found = found, gather.up_to(total, {"threshold": COVERED}, after, following, number)
-            if before is not None and found.interrupted and len(before) > len(found):
-                found = dataclasses.replace(before, interrupted=True)
-            last = found.interrupted or total >= stopping.MOST_EPISODES
-            if found.exploration.uncertainty <= COVERED or last:
-                learned = self.finish(found, "rule", COVERED, 0)
-                if last or learned.certificate.stopped == "rule":
-                    return self._validated(learned, validate)
-            number += 1
-            pass_round(self.checkpoint, number)
-            if not gather.known:
-                after, following = found.exploration, found.following
+def _by_rule(asked: LearnSettings) -> Learned:
+    """Rounds, until pairs are covered and the bootstrap puts the regret at the accuracy or less."""
+    states, actions, length = asked.sizes
+    pairs = theory.practical_episodes(states, actions, length, COVERED_V0)
+    asked.tell("forecast", max(FIRST_ROUND, pairs, states * actions * length / asked.accuracy))
+    number = stopping.rounds_passed(asked.checkpoint)
+    after, following = None, gathering.refined_before(asked, FIRST_ROUND << number)
+    found: Gathered | None = None
+    while True:
+        total = FIRST_ROUND << number
+        before = found
+        found = _gather(asked, LearnRound(total, {"threshold": COVERED_V0}, number, after, following))
+        if before is not None and found.interrupted and len(before) > len(found):
+            found = dataclasses.replace(before, interrupted=True)
+        last = found.interrupted or total >= stopping.MOST_EPISODES
+        if found.exploration.uncertainty <= COVERED_V0 or last:
+            learned = _conclude(asked, found, "rule", COVERED_V0)
+            if last or learned.certificate.stopped == "rule":
+                return learned
+        number += 1
+        stopping.pass_round(asked.checkpoint, number)
+        if not asked.known:
+            after, following = found.exploration, found.following
 
-    def to_threshold(self, validate: int) -> Learned:
-        """Explore until V_0 is at the threshold of theorem:upper_bound."""
-        goal = goal_of(self.confidence, self.accuracy, self.separation, self.failure, self._sizes(), self.gather.known)
-        if goal.at_once and self.num_contexts > 2:
-            few = f"2, where {goal.forecast:.1g} episodes leave nothing but their counts"
-            refuse("num_contexts", self.num_contexts, few)
-        self.tell(Stage("forecast", goal.forecast))
-        how: dict[str, Any] = {"engine": batched, "counts": selected} if goal.at_once else {}
-        found = self.gather.explored(goal.most, {"threshold": goal.target, **how})
-        return self.finish(Gathered(found, None, interrupted(found)), "threshold", goal.target, validate)
 
-    def finish(self, gathered: Gathered, stopped: str, target: float | None, validate: int) -> Learned:
-        """Algorithm 3, planning, and what may be said of the result."""
-        exploration = gathered.exploration
-        if exploration.episodes == 0:  # only an interrupt ends exploration before its first episode
-            raise KeyboardInterrupt
-        recovery = self.recovered(gathered)
-        self.tell(Stage("plan"))
-        found = plan(
-            recovery.model,
-            gap=self._gap,
-            work_limit=usual_work(recovery.model),
-            on_update=lambda round_: self.tell(Stage("plan", round_)),
-        )
-        bootstrap = self._bootstrap(gathered, recovery, found)
-        certificate = certify(
-            Asked(
-                self.confidence,
-                self.method,
-                hoeffding,
-                self.weights,
-                self.accuracy,
-                self.failure,
-                self.separation,
-                self._gap,
-            ),
-            Found(
-                exploration,
-                0 if gathered.following is None else len(gathered.following),
-                recovery,
-                found,
-                bootstrap,
-                self._truth(found),
-                self._ended(gathered, stopped, target, bootstrap),
-                target,
-            ),
-        )
-        learned = Learned(found.policy, recovery.model, found, exploration, gathered.following, recovery, certificate)
-        return self._validated(learned, validate)
+def _to_threshold(asked: LearnSettings) -> Learned:
+    """Explore until V_0 is at the threshold of theorem:upper_bound."""
+    goal = stopping.goal_of(asked)
+    if goal.at_once and asked.num_contexts > 2:
+        few = f"2, where {goal.forecast:.1g} episodes leave nothing but their counts"
+        refuse("num_contexts", asked.num_contexts, few)
+    asked.tell("forecast", goal.forecast)
+    how: dict[str, Any] = {"engine": batched, "counts": selected} if goal.at_once else {}
+    found = gathering.run_exploration(asked, goal.most, {"threshold": goal.target, **how})
+    return _conclude(asked, found, "threshold", goal.target)
 
-    def _ended(self, gathered: Gathered, asked: str, target: float | None, bootstrap: BootstrapRegret | None) -> str:
-        """What ended the run: what was asked for if it was reached, otherwise the limit or the interrupt."""
-        if gathered.interrupted:
-            return "interrupted"
-        reached = target is None or gathered.exploration.uncertainty <= target
-        if asked == "rule":
-            reached = reached and bootstrap is not None and bootstrap.mean <= self.accuracy
-        return asked if reached else "limit"
 
-    def recovered(self, gathered: Gathered) -> Recovery:
-        """Algorithm 3, on whole episodes if they were kept; states and actions get the world's own names."""
-        self.tell(Stage("recover"))
-        kept = gathered.exploration.gathered
-        recovery = recover(
-            gathered.exploration.moments if kept is None else kept,
-            following=None if kept is None else gathered.following,
-            num_contexts=self.num_contexts,
-            weights=self.weights,
-            method=self.method,
-            seed=self.seed,
-            failure=self.failure,
-            accuracy=self.accuracy,
-            radius=hoeffding,
-        )
-        states, actions = environments.names_of(self.world)
-        ended = ("end",) * (recovery.model.num_states - len(states)) if states else ()
-        named = dataclasses.replace(recovery.model, state_names=(*states, *ended), action_names=actions)
-        return dataclasses.replace(recovery, model=named)
+def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
+    """Explore; then refine if that is ready, and explore on if it is not."""
+    found = gathering.explored(asked, part)
+    left = part.total - len(found)
+    if not left or found.interrupted:
+        return found
+    if found.exploration.gathered is None:  # they did not fit into memory
+        return gathering.explored_on(asked, part, found)
+    try:
+        recovery = _recovered(asked, found)
+    except KeyboardInterrupt:
+        return dataclasses.replace(found, interrupted=True)
+    if gathering.ready(found, recovery):
+        return gathering.refined(asked, found, recovery, left)
+    return gathering.explored_on(asked, part, found)
 
-    def _bootstrap(self, gathered: Gathered, recovery: Recovery, found: Plan) -> BootstrapRegret | None:
-        episodes = gathered.whole
-        if episodes is None or self.resamples == 0:
-            return None
-        self.tell(Stage("bootstrap", 0))
-        return bootstrap_regret(
-            episodes,
-            recovery,
-            found.policy,
-            resamples=self.resamples,
-            gap=self._gap,
-            seed=self.seed,
-            on_update=lambda done: self.tell(Stage("bootstrap", done)),
-        )
 
-    def _validated(self, learned: Learned, episodes: int) -> Learned:
-        """The same with an interval from fresh episodes, if some were asked for."""
-        if episodes == 0:
-            return learned
-        self.tell(Stage("validate", 0))
-        played = simulate(
-            learned.policy,
-            self.world,
-            max(episodes, 2),
-            seed_for(self.seed, Role.VALIDATION),
-            on_update=lambda done: self.tell(Stage("validate", done)),
-        )
-        certificate = learned.certificate.validated(interval(played.returns, self.failure))
-        return dataclasses.replace(learned, certificate=certificate)
+def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float | None = None) -> Learned:
+    """Recover, plan, and say what is known of the result; ``aim`` is what was to end the run, at V_0 ``target``."""
+    exploration, following = gathered.exploration, gathered.following
+    if exploration.episodes == 0:  # only an interrupt ends exploration before its first episode
+        raise KeyboardInterrupt
+    recovery = _recovered(asked, gathered)
+    planned = _planned(asked, recovery.model)
+    bootstrap = _bootstrapped(asked, gathered, recovery, planned)
+    found = Found(
+        exploration,
+        0 if following is None else len(following),
+        recovery,
+        planned,
+        bootstrap,
+        _truth(asked, planned),
+        _ended(asked, gathered, aim, target, bootstrap),
+        target,
+    )
+    certificate = certify(asked, found)
+    return Learned(planned.policy, recovery.model, planned, exploration, following, recovery, certificate)
 
-    def _truth(self, found: Plan) -> Truth | None:
-        if not isinstance(self.world, RewardMixingMDP):
-            return None
-        ideal = plan(self.world, gap=self._gap, work_limit=usual_work(self.world))
-        value = controller_value(found.policy, self.world)
-        return Truth(value, ideal.lower, ideal.upper, plan_markov(self.world).value, plan_told(self.world).value)
 
-    @property
-    def _gap(self) -> float:
-        return min(1e-3, self.accuracy / 20)
+def _recovered(asked: LearnSettings, gathered: Gathered) -> Recovery:
+    """Algorithm 3, on whole episodes if they were kept; states and actions get the world's own names."""
+    asked.tell("recover")
+    kept = gathered.exploration.gathered
+    recovery = recover(
+        gathered.exploration.moments if kept is None else kept,
+        following=None if kept is None else gathered.following,
+        num_contexts=asked.num_contexts,
+        weights=asked.weights,
+        method=asked.method,
+        seed=asked.seed,
+        failure=asked.failure,
+        accuracy=asked.accuracy,
+        radius=asked.radius,
+    )
+    states, actions = environments.names_of(asked.world)
+    ended = ("end",) * (recovery.model.num_states - len(states)) if states else ()
+    named = dataclasses.replace(recovery.model, state_names=(*states, *ended), action_names=actions)
+    return dataclasses.replace(recovery, model=named)
 
-    def _sizes(self) -> tuple[int, int, int]:
-        if isinstance(self.world, RewardMixingMDP):
-            return self.world.num_states, self.world.num_actions, self.world.horizon
-        length = environments.horizon_of(self.world) if self.horizon is None else self.horizon
-        return (*environments.sizes_of(self.world), length)
 
-    def _num_values(self) -> int:
-        if self.reward_values is not None and not isinstance(self.world, RewardMixingMDP):
-            return len(as_reward_values(self.reward_values))
-        values = (
-            self.world.reward_values
-            if isinstance(self.world, RewardMixingMDP)
-            else environments.reward_values_of(self.world)
-        )
-        return 2 if values is None else len(values)
+def _planned(asked: LearnSettings, model: RewardMixingMDP) -> Plan:
+    asked.tell("plan")
+    return plan(model, gap=asked.gap, work_limit=usual_work(model), on_update=lambda round_: asked.tell("plan", round_))
+
+
+def _bootstrapped(
+    asked: LearnSettings, gathered: Gathered, recovery: Recovery, planned: Plan
+) -> BootstrapRegret | None:
+    """Estimated regret; None where no resamples are asked for or episodes were not kept."""
+    episodes = gathered.whole if asked.resamples else None
+    if episodes is None:
+        return None
+    asked.tell("bootstrap", 0)
+    return bootstrap_regret(
+        episodes,
+        recovery,
+        planned.policy,
+        resamples=asked.resamples,
+        gap=asked.gap,
+        seed=asked.seed,
+        on_update=lambda done: asked.tell("bootstrap", done),
+    )
+
+
+def _truth(asked: LearnSettings, planned: Plan) -> Truth | None:
+    """How the policy stands in the true model, if that is the world."""
+    if not asked.known:
+        return None
+    ideal = plan(asked.world, gap=asked.gap, work_limit=usual_work(asked.world))
+    value = controller_value(planned.policy, asked.world)
+    return Truth(value, ideal.lower, ideal.upper, plan_markov(asked.world).value, plan_told(asked.world).value)
+
+
+def _ended(
+    asked: LearnSettings, gathered: Gathered, aim: str, target: float | None, bootstrap: BootstrapRegret | None
+) -> str:
+    """What ended the run: its aim if that was reached, otherwise the limit or the interrupt."""
+    if gathered.interrupted:
+        return "interrupted"
+    reached = target is None or gathered.exploration.uncertainty <= target
+    if aim == "rule":
+        reached = reached and bootstrap is not None and bootstrap.mean <= asked.accuracy
+    return aim if reached else "limit"
+
+
+def _validated(asked: LearnSettings, learned: Learned) -> Learned:
+    """The result with an interval from fresh episodes, if some were asked for."""
+    if asked.validate == 0:
+        return learned
+    asked.tell("validate", 0)
+    played = simulate(
+        learned.policy,
+        asked.world,
+        max(asked.validate, 2),
+        seed_for(asked.seed, Role.VALIDATION),
+        on_update=lambda done: asked.tell("validate", done),
+    )
+    certificate = learned.certificate.validated(interval(played.returns, asked.failure))
+    return dataclasses.replace(learned, certificate=certificate)

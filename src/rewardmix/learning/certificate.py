@@ -14,17 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import theory
-from rewardmix._core.checks import Floats
 from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
-from rewardmix.exploration.bonuses import Confidence, Practical, Theory
+from rewardmix.exploration.bonuses import Practical, Theory
 from rewardmix.exploration.exploration_result import Coverage
 from rewardmix.learning.facts import Fact, Premise, proved
+from rewardmix.learning.learn_settings import LearnSettings
 from rewardmix.planning import Plan
 from rewardmix.planning.plans import rounding_bound
 from rewardmix.recovery import Recovery, algorithm_3, hoeffding
-from rewardmix.recovery.confidence_set import Radius
-from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret
 
 
@@ -125,31 +123,6 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What ``learn`` was asked to do, as far as statements rest on it.
-
-    Attributes:
-        confidence: setting of exploration.
-        method: of recovery.
-        radius: of the confidence set.
-        weights: (M,) if they were known.
-        accuracy: epsilon.
-        failure: eta.
-        separation: delta, as told.
-        gap: of the plans.
-    """
-
-    confidence: Confidence
-    method: Method
-    radius: Radius
-    weights: Floats | None
-    accuracy: float
-    failure: float
-    separation: float
-    gap: float
-
-
-@dataclass(frozen=True, eq=False)
 class Found:
     """What the stages of ``learn`` found.
 
@@ -174,7 +147,7 @@ class Found:
     target: float | None
 
 
-def certify(asked: Asked, found: Found) -> Certificate:
+def certify(asked: LearnSettings, found: Found) -> Certificate:
     """Put together what the stages found."""
     checked = found.recovery.info.certificate
     decided = not math.isnan(checked.signs_agree)
@@ -200,7 +173,7 @@ def certify(asked: Asked, found: Found) -> Certificate:
     )
 
 
-def facts_of(asked: Asked, found: Found) -> tuple[Fact, ...]:
+def facts_of(asked: LearnSettings, found: Found) -> tuple[Fact, ...]:
     """All that may be said, each statement only if its premises hold."""
     sure = {"probability": 1.0 - asked.failure}
     return (
@@ -227,7 +200,7 @@ def bracket_premises(found: Found) -> tuple[Premise, ...]:
     )
 
 
-def interval_premises(asked: Asked, found: Found) -> tuple[Premise, ...]:
+def interval_premises(asked: LearnSettings, found: Found) -> tuple[Premise, ...]:
     """Of: the true world is in the confidence set."""
     return (
         Premise("theory setting", isinstance(asked.confidence, Theory)),
@@ -237,7 +210,7 @@ def interval_premises(asked: Asked, found: Found) -> tuple[Premise, ...]:
     )
 
 
-def theorem_premises(asked: Asked, found: Found) -> tuple[Premise, ...]:
+def theorem_premises(asked: LearnSettings, found: Found) -> tuple[Premise, ...]:
     """Of theorem:upper_bound, but for its constant."""
     model, exploration = found.recovery.model, found.exploration
     equal = asked.weights is not None and bool(np.all(asked.weights == 0.5))
@@ -258,7 +231,7 @@ def _contained(found: Found) -> Premise:
     return Premise("recovered model inside the confidence set", found.recovery.info.certificate.contained)
 
 
-def _standing(asked: Asked, found: Found) -> list[Fact]:
+def _standing(asked: LearnSettings, found: Found) -> list[Fact]:
     truth = found.truth
     if truth is None:
         return []
@@ -267,7 +240,7 @@ def _standing(asked: Asked, found: Found) -> list[Fact]:
     return [Fact("truth", "measured", (), {**numbers, **share})]
 
 
-def _left_open(asked: Asked, found: Found) -> list[Fact]:
+def _left_open(asked: LearnSettings, found: Found) -> list[Fact]:
     """Brackets that planning could not close."""
     plan, bootstrap = found.plan, found.bootstrap
     out = []
@@ -280,7 +253,7 @@ def _left_open(asked: Asked, found: Found) -> list[Fact]:
     return out
 
 
-def _regret(asked: Asked, found: Found) -> list[Fact]:
+def _regret(asked: LearnSettings, found: Found) -> list[Fact]:
     bootstrap = found.bootstrap
     if bootstrap is not None:
         numbers = {"mean": bootstrap.mean, "upper": bootstrap.upper, "gap": bootstrap.gap}
@@ -290,7 +263,7 @@ def _regret(asked: Asked, found: Found) -> list[Fact]:
     return [Fact("no bootstrap", "open", (), {}, {"reason": reason})]
 
 
-def _of_the_setting(asked: Asked, found: Found) -> list[Fact]:
+def _of_the_setting(asked: LearnSettings, found: Found) -> list[Fact]:
     """What the setting leaves unproved, and how the run stands to the theorem that it was made for."""
     out = []
     info = found.exploration.info

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from rewardmix._core.checks import refuse
 
-KINDS = ("proved", "measured", "estimated", "assumed", "open")
+FACT_KINDS = ("proved", "measured", "estimated", "assumed", "open")
 """Follows from checked premises; computed or played in the world itself; inferred from the episodes; taken for granted;
 not known."""
 
@@ -37,7 +37,7 @@ class Fact:
 
     Attributes:
         what: which statement, a key of ``SENTENCES``.
-        kind: one of ``KINDS``.
+        kind: one of ``FACT_KINDS``.
         premises: what it rests on; all of them hold if it is proved.
         numbers: its numbers, by name.
         words: its words (names, reasons), by name.
@@ -52,8 +52,8 @@ class Fact:
     def __post_init__(self) -> None:
         if self.what not in SENTENCES:
             refuse("what", repr(self.what), f"one of {', '.join(SENTENCES)}")
-        if self.kind not in KINDS:
-            refuse("kind", repr(self.kind), f"one of {', '.join(KINDS)}")
+        if self.kind not in FACT_KINDS:
+            refuse("kind", repr(self.kind), f"one of {', '.join(FACT_KINDS)}")
         if self.kind == "proved" and not (self.premises and all(premise.holds for premise in self.premises)):
             missing = ", ".join(self.missing) or "no premises at all"
             refuse("premises", f"a proved fact without: {missing}", "premises that all hold")

@@ -14,9 +14,7 @@ from rewardmix import theory
 from rewardmix._core import storage
 from rewardmix._core.checks import quoted, refuse
 from rewardmix.exploration.bonuses import Confidence, Paper, Theory
-
-FIRST_ROUND = 1000
-"""Episodes of the first round, without a budget."""
+from rewardmix.learning.learn_settings import LearnSettings
 
 MOST_EPISODES = 20_000_000
 """Without a budget no run that plays episode by episode goes on beyond this; the certificate then says that the rule
@@ -51,34 +49,18 @@ class Goal:
     at_once: bool
 
 
-def goal_of(
-    confidence: Confidence,
-    accuracy: float,
-    separation: float,
-    failure: float,
-    size: tuple[int, int, int],
-    known: bool,
-) -> Goal:
-    """The threshold of theorem:upper_bound and what it takes; refused if that cannot be played.
-
-    Args:
-        confidence: a setting that stops there.
-        accuracy: epsilon.
-        separation: delta.
-        failure: eta.
-        size: S, A and H.
-        known: whether the world is a model, of which any number of episodes can be played at once.
-    """
-    target = theory.threshold(accuracy, separation, size[2])
-    constant = confidence.constant if isinstance(confidence, Paper) else 1.0
-    forecast = theory.fluid_episodes(*size, target, failure, constant)
-    at_once = forecast > MOST_EPISODES and known
+def goal_of(asked: LearnSettings) -> Goal:
+    """The threshold of theorem:upper_bound and what it takes; refused if that cannot be played."""
+    target = theory.threshold(asked.accuracy, asked.separation, asked.sizes[2])
+    constant = asked.confidence.constant if isinstance(asked.confidence, Paper) else 1.0
+    forecast = theory.fluid_episodes(*asked.sizes, target, asked.failure, constant)
+    at_once = forecast > MOST_EPISODES and asked.known
     most = MOST_BATCHED if at_once else MOST_EPISODES
     if forecast > most:
         refuse(
             "accuracy",
-            f"{accuracy:g}, for which V_0 has to fall to {target:.2g} in a world of size {size}: about {forecast:.1g} "
-            "episodes",
+            f"{asked.accuracy:g}, for which V_0 has to fall to {target:.2g} in a world of size {asked.sizes}: about "
+            f"{forecast:.1g} episodes",
             f"what {most:.1g} episodes are enough for: a larger accuracy, a separation, a budget of episodes, or the "
             "practical setting",
         )

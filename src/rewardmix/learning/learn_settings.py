@@ -1,0 +1,120 @@
+"""What ``learn`` was asked to do: one object, made at the front door, that every stage gets whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rewardmix import environments
+from rewardmix._core.checks import Floats
+from rewardmix._core.limits import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
+from rewardmix.exploration.bonuses import Confidence, Practical
+from rewardmix.exploration.exploration_result import Update
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning.plans import Round
+from rewardmix.recovery import best, hoeffding
+from rewardmix.recovery.confidence_set import Radius
+from rewardmix.recovery.recovery_result import Method
+
+FIRST_ROUND = 1000
+"""Episodes of the first round, without a budget."""
+
+KEPT_STEPS = 1 << 27
+"""More steps than this are not kept as episodes by exploration, and no likelihood is maximised over them."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Progress, for ``on_update``: which stage is under way, and what it says of itself.
+
+    Attributes:
+        name: "forecast", "explore", "refine", "recover", "plan", "bootstrap" or "validate".
+        detail: episodes that the rule may take (forecast), an exploration's Update, episodes so far (refine), a
+            planner's Round, resamples done (bootstrap), episodes played (validate), or None where a stage begins.
+    """
+
+    name: str
+    detail: Update | Round | float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LearnSettings:
+    """The arguments of ``learn`` under their own names, checked; ``world`` is the model or the environment.
+
+    Attributes that are no arguments:
+        radius: of the confidence set.
+    """
+
+    world: Any
+    accuracy: float
+    failure: float
+    episodes: int | None
+    num_contexts: int
+    weights: Floats | None
+    seed: int
+    confidence: Confidence
+    method: Method
+    refine: float
+    separation: float
+    resamples: int
+    validate: int
+    horizon: int | None
+    reward_values: Floats | None
+    on_update: Callable[[Stage], None] | None
+    checkpoint: Path | None
+    radius: Radius = hoeffding
+
+    @property
+    def known(self) -> bool:
+        """Whether the world is a model: each round then plays it anew, so that a killed run makes the same again."""
+        return isinstance(self.world, RewardMixingMDP)
+
+    @property
+    def gap(self) -> float:
+        """Of the plans."""
+        return min(1e-3, self.accuracy / 20)
+
+    @property
+    def refines(self) -> bool:
+        """Whether episodes of refinement may be played at all."""
+        usual = self.method is best and isinstance(self.confidence, Practical)
+        return self.refine > 0 and usual and not environments.is_vector(self.world)
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int]:
+        """S, A and H."""
+        if self.known:
+            return self.world.num_states, self.world.num_actions, self.world.horizon
+        length = environments.horizon_of(self.world) if self.horizon is None else self.horizon
+        return (*environments.sizes_of(self.world), length)
+
+    @property
+    def num_values(self) -> int:
+        """Z, as far as it is known before anything is played."""
+        values = self.world.reward_values if self.known else self.reward_values
+        if values is None:
+            values = environments.reward_values_of(self.world)
+        return 2 if values is None else len(values)
+
+    def folder(self, name: str) -> Path | None:
+        """Where a stage keeps what it needs to go on."""
+        return None if self.checkpoint is None else self.checkpoint / name
+
+    def tell(self, name: str, detail: Update | Round | float | None = None) -> None:
+        """Call back with a stage."""
+        if self.on_update is not None:
+            self.on_update(Stage(name, detail))
+
+    def afford(self) -> None:
+        """Refuse what needs more memory or time than there is, before anything is played."""
+        states, actions, length = self.sizes
+        played = FIRST_ROUND if self.episodes is None else self.episodes
+        points, steps = states * actions, played * length
+        pairs = min(points * (points + 1) // 2, steps * (length + 1) // 2)
+        afford_recovery(points, self.num_values, self.num_contexts, pairs, min(steps, KEPT_STEPS))
+        afford_episodes(self.validate, length, PLAYED_STEP)
+        each = 100 * self.num_contexts * min(steps, KEPT_STEPS) + RESAMPLE
+        afford("resamples", operations=self.resamples * each, change="fewer resamples, or fewer episodes")
