@@ -447,7 +447,7 @@ def test_csv_that_cannot_be_meant_is_refused(tmp_path, text):
         ({"state_names": [1, 2, 3]}, r"state_names\[0\]: found int 1"),
         ({"state_names": 3}, "state_names: found int"),
         ({"state_names": "ab", "num_states": 3}, "state_names: found 2 labels, expected 3"),
-        ({"crew": 3}, "crew: found int"),
+        ({"executor": 3}, "executor: found int"),
     ],
 )  # fmt: skip
 def test_arguments_of_read_are_refused_by_name(options, message):
@@ -605,8 +605,7 @@ def test_parts_with_other_reward_values_are_no_parts_of_one_log(tmp_path):
         ({"gap": 0}, "gap: found 0"),
         ({"gap": 10**400}, "gap: found 10+"),
         ({"on_update": 3}, "on_update: found 3"),
-        ({"client": 3}, "client: found int"),
-        ({"crew": 3}, "crew: found int"),
+        ({"executor": 3}, "executor: found int"),
         ({"horizon": 2**40}, "horizon: found 1099511627776, expected at most 2147483647 steps"),
         ({"horizon": 2**31 - 1}, "horizon: found a need of about .* operations.* a horizon near the longest episode"),
         ({"horizon": 10**8}, "a need of about .* GiB of memory, expected at most 16 GiB: .* a shorter horizon"),
@@ -707,7 +706,7 @@ def test_a_log_with_40000_actions_is_counted():
         ({"seeds": range(10**12)}, "sweep: found a need of about"),
         ({"out": "."}, "out: found a folder"),
         ({"out": 3}, "out: found int 3"),
-        ({"crew": 3}, "crew: found int"),
+        ({"executor": 3}, "executor: found int"),
         ({"on_update": 3}, "on_update: found 3"),
     ],
 )

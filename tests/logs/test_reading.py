@@ -105,11 +105,11 @@ def test_many_state_actions_go_through_the_hashed_table(monkeypatch):
 
 def test_long_logs_wait_on_disk(monkeypatch):
     from rewardmix.logs import workers
-    from rewardmix.logs.log import Spilled
+    from rewardmix.logs.log import StoredPart
 
     monkeypatch.setattr(workers, "IN_MEMORY", 500)
     log = logs.read(pa.table(oracles.rows_of(EPISODES)), rows_per_part=200, num_states=4, num_actions=3)
-    assert isinstance(log.parts[-1], Spilled)
+    assert isinstance(log.parts[-1], StoredPart)
     assert np.array_equal(log.moments.pair_tables, Moments.of(EPISODES).pair_tables)
 
 

@@ -40,6 +40,7 @@ def fit_command(
     settings = {name: value for name, value in locals().items() if name != "out"}
     from rewardmix import logs
     from rewardmix._core.checks import as_count, as_seed
+    from rewardmix.logs.workers import executor_of
 
     as_seed("--seed", seed)
     as_count("--processes", processes)
@@ -49,7 +50,7 @@ def fit_command(
     shares, values = inputs.weights_of(weights), inputs.numbers_of("--rewards", rewards)
     names = {role: None if name == "none" else str(name) for role, name in inputs.options_of(columns).items()}
     with ExitStack() as stack:
-        crew = _crew(stack, scheduler, processes)
+        executor = stack.enter_context(executor_of(scheduler, processes))
         with terminal.bar("reading", 1.0) as show:
             data = logs.read(
                 source,
@@ -57,7 +58,7 @@ def fit_command(
                 horizon=horizon,
                 reward_values=values,
                 skip_bad=skip_bad,
-                crew=crew,
+                executor=executor,
                 on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
             )
         show_bar, show_line = (
@@ -75,15 +76,6 @@ def fit_command(
     _write(fitted, source, out, settings)
     _show_fitted(fitted)
     typer.echo(f"report: {out / 'report.html'}")
-
-
-def _crew(stack: ExitStack, scheduler: str | None, processes: int) -> Any:
-    from rewardmix.logs import Cluster, Here, Processes
-    from rewardmix.logs.workers import connected
-
-    if scheduler is not None:
-        return Cluster(stack.enter_context(connected(scheduler)))
-    return stack.enter_context(Processes(processes)) if processes > 1 else Here()
 
 
 def _teller(show_bar: Any, show_line: Any) -> Any:
@@ -264,6 +256,7 @@ def sweep_command(
     """Run a study; one that was stopped goes on where it was."""
     from rewardmix._core.checks import as_count
     from rewardmix.logs.sweeping import METHODS, sweep
+    from rewardmix.logs.workers import executor_of
 
     as_count("--processes", processes)
     asked = _study(study)
@@ -274,7 +267,6 @@ def sweep_command(
     inputs.check_file("--out", target)
     problems = {name: inputs.model_of(name) for name in asked["problems"]}
     with ExitStack() as stack:
-        crew = _crew(stack, scheduler, processes)
         total = len(problems) * len(asked["methods"]) * len(asked["episodes"]) * asked["seeds"]
         show = stack.enter_context(terminal.bar("sweeping", total))
         methods = {name: METHODS[name] for name in asked["methods"]}
@@ -284,7 +276,7 @@ def sweep_command(
             asked["episodes"],
             range(asked["seeds"]),
             target,
-            crew=crew,
+            executor=stack.enter_context(executor_of(scheduler, processes)),
             on_update=lambda done, total: show(done),
         )
     _show_study(rows)

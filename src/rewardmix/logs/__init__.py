@@ -5,22 +5,19 @@ from rewardmix.logs.log import Log, Notes, Problem
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.minari import read_minari, write_minari
 from rewardmix.logs.reading import read
-from rewardmix.logs.workers import Cluster, Crew, Here, Processes
+from rewardmix.logs.workers import process_pool
 from rewardmix.logs.writing import write
 
 __all__ = [
-    "Cluster",
-    "Crew",
     "FitInfo",
     "Fitted",
-    "Here",
     "Log",
     "LogSchema",
     "Notes",
     "Problem",
-    "Processes",
     "Progress",
     "fit",
+    "process_pool",
     "read",
     "read_minari",
     "write",

@@ -69,6 +69,7 @@ class ParquetPiece:
         path: of the file.
         first: number of the first row group.
         count: how many.
+        rows: in them.
         checksums: whether the pages carry checksums, which are then verified.
         name: of the file, for messages.
         head: drop the leading rows of the episode that the row group before ended with.
@@ -78,6 +79,7 @@ class ParquetPiece:
     path: str
     first: int
     count: int
+    rows: int
     checksums: bool = False
     name: str = ""
     head: bool = False
@@ -115,6 +117,11 @@ class TablePiece:
     def path(self) -> str:
         """All pieces of one table are one file."""
         return self.name
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return int(self.table.num_rows)
 
     def batches(self, columns: list[str], texts: frozenset[str]) -> Iterator[Any]:
         """The rows."""

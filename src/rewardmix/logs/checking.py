@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import MISSING, NO_EPISODE, Coding, Columns, decoded
-from rewardmix.logs.log import Compact, Problem, joined
+from rewardmix.logs.log import Compact, Problem, joined, loaded, stored
 
 (
     NO_EPISODE_ID,
@@ -251,8 +251,8 @@ class Checked:
         return self.episodes - len(self.part)
 
 
-def check(piece: Any, coding: Coding, limits: Limits) -> Checked:
-    """Read a piece, check every row, and keep the good episodes in compact form."""
+def check(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
+    """Read a piece, check every row, and keep the good episodes in compact form (in a file, if it has a path)."""
     counts, firsts = np.zeros(KINDS, np.int64), np.full(KINDS, -1, np.int64)
     parts: list[Compact] = []
     ids: list[NDArray[np.int64]] = []
@@ -270,7 +270,13 @@ def check(piece: Any, coding: Coding, limits: Limits) -> Checked:
     increasing = bool((every[1:] > every[:-1]).all())
     borders = every[[0, -1]] if every.size else every
     problems = _described(piece, coding, limits, counts, firsts)
-    return Checked(part, problems, borders, increasing, rows, int(every.size), int(part.lengths.max(initial=0)))
+    longest = int(part.lengths.max(initial=0))
+    return Checked(stored(part, path), problems, borders, increasing, rows, int(every.size), longest)
+
+
+def good_episodes(piece: Any, coding: Coding, limits: Limits) -> Compact:
+    """Those of a piece that was checked before."""
+    return loaded(check(piece, None, coding, limits).part)
 
 
 def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:

@@ -29,7 +29,7 @@ from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.logs.reading import read
 from rewardmix.logs.validation import Bootstrap, Coverage, HeldOut, bootstrap, coverage, held_out
-from rewardmix.logs.workers import Cluster, Crew
+from rewardmix.logs.workers import as_executor
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
@@ -123,7 +123,7 @@ def fit(
     weights: ArrayLike | str | None = None,
     prior: float = 1.0,
     seed: int = 0,
-    client: Any = None,
+    executor: Any = None,
     max_contexts: int = 6,
     failure: float = 0.05,
     accuracy: float = 0.1,
@@ -141,7 +141,8 @@ def fit(
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
         prior: pseudo-count at the average for each state-action and context.
         seed: of random starts, samples and resamples.
-        client: a Dask distributed client; left out, the work is done here (or by the log's own crew).
+        executor: who works, a ``concurrent.futures.Executor`` or a Dask client; left out, the log's own, or
+            this process.
         max_contexts: the largest number that "auto" tries.
         failure: of the confidence set.
         accuracy: of the confidence set.
@@ -162,7 +163,7 @@ def fit(
     as_number("failure", failure, above=0.0, below=1.0)
     as_number("accuracy", accuracy, above=0.0)
     as_number("gap", gap, above=0.0)
-    data = _log_of(log, client, reading)
+    data = _log_of(log, executor, reading)
     _afford_fit(data, most, resamples)
     moments = data.count(lambda done, total: tell(Progress("count", done, total)))
     afford_recovery(data.schema.num_state_actions, data.schema.num_values, most, int(moments.pair_keys.size), 0)
@@ -237,15 +238,12 @@ def _afford_fit(data: Log, contexts: int, resamples: int) -> None:
     afford("resamples", operations=resamples * each, change="fewer resamples")
 
 
-def _log_of(log: Any, client: Any, reading: dict[str, Any]) -> Log:
-    crew: Crew | None = None if client is None else Cluster(client)
-    if crew is not None and "crew" in reading:
-        refuse("fit", "a client and a crew", "one of them")
+def _log_of(log: Any, executor: Any, reading: dict[str, Any]) -> Log:
     if not isinstance(log, Log):
-        return read(log, **{"crew": crew, **reading})
+        return read(log, executor=executor, **reading)
     if reading:
         refuse("fit", f"{next(iter(reading))!r} for a log that was read already", "it as an argument of read()")
-    return log if crew is None else log.moved(crew)
+    return log if executor is None else log.moved(as_executor(executor))
 
 
 def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tuple[int, dict[int, float]]:

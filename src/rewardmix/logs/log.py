@@ -7,20 +7,25 @@ any other step is the state of the step after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import atexit
+import operator
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.checks import refuse
 from rewardmix._core.limits import afford_episodes
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import ABSENT, Episodes, room_for
 from rewardmix.logs.log_schema import LogSchema
-from rewardmix.logs.workers import Crew, Here, Report, added
+from rewardmix.logs.workers import Callback, Workers, reported
 from rewardmix.model import state_action
 from rewardmix.moments import Moments
 
@@ -107,35 +112,62 @@ def joined(parts: Sequence[Compact]) -> Compact:
 
 
 @dataclass(frozen=True)
-class Spilled:
-    """A compact part that waits on disk; small to send, cheap to load."""
+class StoredPart:
+    """A compact part that waits in a file; small to send, cheap to load.
+
+    Attributes:
+        path: of the file, in a temporary directory.
+        episodes: K.
+        rows: N.
+        origin: makes the part again where the file is not seen, if the log itself can be read there.
+    """
 
     path: str
     episodes: int
     rows: int
+    origin: Callable[[], Compact] | None = None
 
     def __len__(self) -> int:
         return self.episodes
 
     def load(self) -> Compact:
         """The part itself."""
+        if not os.path.exists(self.path):
+            self._restore()
         with open(self.path, "rb") as file:
             columns = [np.fromfile(file, np.int32, count) for count in (self.episodes, self.episodes, self.rows)]
         lengths, last, symbols = columns
         return Compact(symbols, lengths, last)
 
+    def _restore(self) -> None:
+        if self.origin is None:
+            found = f"no part of the log at {self.path!r}"
+            refuse("executor", found, "a temporary directory that all workers see, or a log in files")
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):  # of another machine: nobody but this worker will remove it
+            os.makedirs(folder, exist_ok=True)
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        store(self.origin(), self.path)
 
-def spill(compact: Compact, path: Path) -> Spilled:
-    """Put a part on disk."""
-    with open(path, "wb") as file:
+
+def store(compact: Compact, path: str) -> StoredPart:
+    """Put a part into a file, in one step: others may look for it at the same time."""
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "wb") as file:
         for column in (compact.lengths, compact.last, compact.symbols):
             column.tofile(file)
-    return Spilled(str(path), len(compact), compact.rows)
+    os.replace(temporary, path)
+    return StoredPart(path, len(compact), compact.rows)
+
+
+def stored(part: Any, path: str | None) -> Any:
+    """A part where it is to wait: in memory if there is no path for it."""
+    return part if path is None or isinstance(part, StoredPart) else store(part, path)
 
 
 def loaded(part: Any) -> Compact:
     """A part, wherever it was kept."""
-    return part.load() if isinstance(part, Spilled) else part
+    return part.load() if isinstance(part, StoredPart) else part
 
 
 @dataclass(frozen=True)
@@ -188,17 +220,15 @@ class Log:
 
     Attributes:
         schema: states, actions, horizon, reward values and names.
-        parts: compact episodes in memory, on disk, or on workers.
-        crew: who can work on the parts.
+        parts: compact episodes, in memory or in files.
+        workers: the executor that works on them, and the temporary directory of their files.
         notes: what was met on reading.
-        shelf: keeps temporary files alive as long as the log.
     """
 
     schema: LogSchema
     parts: tuple[Any, ...]
-    crew: Crew = field(default_factory=Here)
+    workers: Workers = field(default_factory=Workers)
     notes: Notes = field(default_factory=lambda: Notes(0, 0, 0))
-    shelf: Any = None
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
@@ -216,54 +246,39 @@ class Log:
         """The counts of all episodes."""
         return self.count()
 
-    def count(self, on_update: Report | None = None) -> Moments:
+    def count(self, on_update: Callback | None = None) -> Moments:
         """The counts of all episodes, part by part."""
         from rewardmix.logs.log_moments import moments_of
 
         counts: Moments = self.total(moments_of, on_update=on_update)
         return counts
 
-    def total(self, function: Callable[..., Any], *common: Any, on_update: Report | None = None) -> Any:
+    def total(self, function: Callable[..., Any], *common: Any, on_update: Callback | None = None) -> Any:
         """Sum over the parts of function(part, schema, *common), which must add."""
-        results = self.crew.ask(function, self.parts, self.schema, *common)
-        return added(results, len(self.parts), on_update)
+        results = self.workers.map(function, self.parts, common=(self.schema, *common))
+        return reduce(operator.add, reported(results, len(self.parts), on_update))
 
-    def each(self, function: Callable[..., Any], *common: Any) -> Iterator[Any]:
-        """function(part, schema, *common) of every part, in order."""
-        return self.crew.ask(function, self.parts, self.schema, *common)
-
-    def moved(self, crew: Crew) -> Log:
-        """The same log in the hands of another crew."""
-        held = crew.hold(_as_held, list(self.each(_whole)))
-        return replace(self, parts=tuple(one.part for one in held), crew=crew)
+    def moved(self, executor: Executor) -> Log:
+        """The same log for another executor."""
+        workers = replace(self.workers, executor=executor)
+        files = workers.files(part.rows for part in self.parts)
+        return replace(self, parts=tuple(map(stored, self.parts, files)), workers=workers)
 
     def sample(self, most: int, seed: int = 0) -> Compact:
         """All episodes if there are at most ``most``, otherwise about that many, chosen at random, in order."""
         share = most / max(len(self), 1)
         if share >= 1.0:
-            return joined(list(self.each(_whole)))
-        chosen = [
-            one
-            for number, part in enumerate(self.parts)
-            for one in self.crew.ask(_some, [part], self.schema, share, seed, number)
-        ]
-        return joined(chosen)
+            return self._whole()
+        return joined(list(self.workers.map(_some, self.parts, range(len(self.parts)), common=(share, seed))))
 
     def episodes(self) -> Episodes:
         """All of them as padded arrays in memory."""
-        return joined(list(self.each(_whole))).episodes(self.schema)
+        return self._whole().episodes(self.schema)
+
+    def _whole(self) -> Compact:
+        return joined([loaded(part) for part in self.parts])
 
 
-def _as_held(part: Compact) -> Any:
-    from rewardmix.logs.checking import Checked
-
-    return Checked(part, episodes=len(part))
-
-
-def _whole(part: Any, schema: LogSchema) -> Compact:
-    return loaded(part)
-
-
-def _some(part: Any, schema: LogSchema, share: float, seed: int, number: int) -> Compact:
+def _some(part: Any, number: int, share: float, seed: int) -> Compact:
     compact = loaded(part)
     return compact.chosen(generator(seed, Role.LOG_SAMPLE, number).random(len(compact)) < share)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,13 +15,13 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import InputError, as_count, check_callback, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
-from rewardmix.logs.checking import KINDS, NO_LIMIT, WORDS, Checked, Limits, check, episode_ids
+from rewardmix.logs.checking import KINDS, NO_LIMIT, WORDS, Checked, Limits, check, episode_ids, good_episodes
 from rewardmix.logs.columns import NO_EPISODE, Coding, Names
-from rewardmix.logs.log import Compact, Log, Notes, Problem
+from rewardmix.logs.log import Compact, Log, Notes, Problem, StoredPart, stored
 from rewardmix.logs.log_schema import LogSchema, Survey, Wanted, as_horizon, as_names, as_told_apart, survey
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sources import Source, source_of
-from rewardmix.logs.workers import Crew, Report, as_crew
+from rewardmix.logs.workers import Callback, Workers, as_executor, reported
 
 ROWS_PER_PART = 1 << 21
 """Enough to make starting a part cheap, few enough for many parts to be in memory."""
@@ -49,8 +51,8 @@ def read(
     action_names: Sequence[str] = (),
     skip_bad: bool = False,
     rows_per_part: int = ROWS_PER_PART,
-    crew: Crew | None = None,
-    on_update: Report | None = None,
+    executor: Executor | None = None,
+    on_update: Callback | None = None,
 ) -> Log:
     """Read and check a log.
 
@@ -67,14 +69,15 @@ def read(
         action_names: likewise.
         skip_bad: drop episodes with problems instead of refusing the log; ``log.notes`` says how many.
         rows_per_part: about how many rows are read, kept and worked on at a time.
-        crew: who reads: this process, ``Processes(n)``, or ``Cluster(client)``.
+        executor: who reads, a ``concurrent.futures.Executor`` (``process_pool(n)``) or a Dask client; left out, this
+            process. Files have to be at the same paths for all workers.
         on_update: called with (parts read, parts in all).
     """
     names = Names(**_roles(columns))
     declared = _declared(horizon, reward_values, num_states, num_actions, state_names, action_names)
     drop = _as_truth("skip_bad", skip_bad)
     check_callback("on_update", on_update)
-    hands = as_crew(crew)
+    workers = Workers(as_executor(executor))
     size = as_count("rows_per_part", rows_per_part)
     if isinstance(source, Log):
         refuse("source", "a Log", "something to read; a log that was read goes to fit() as it is")
@@ -82,9 +85,9 @@ def read(
         dataset = source.removeprefix("minari:") if isinstance(source, str) else source
         source = read_minari(dataset, horizon=declared.horizon, reward_values=declared.reward_values)
     if isinstance(source, Episodes):
-        return _of_episodes(source, declared, hands)
-    found = source_of(source, names, size, _labelled(names, declared))
-    return _checked_log(found, _completed(declared, found), hands, drop, on_update)
+        return _of_episodes(source, declared, workers)
+    found = source_of(source, names, size, _labelled(names, declared), workers.folder)
+    return _checked_log(found, _completed(declared, found), workers, drop, on_update)
 
 
 def _declared(
@@ -142,7 +145,7 @@ def _completed(declared: Declared, source: Source) -> Declared:
     return _declared(**filled)
 
 
-def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
+def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Log:
     """Episodes were checked where they were born; only a larger horizon, and names, can be declared."""
     for name in ("num_states", "num_actions"):
         if getattr(declared, name) not in (None, getattr(episodes, name)):
@@ -166,20 +169,18 @@ def _of_episodes(episodes: Episodes, declared: Declared, crew: Crew) -> Log:
         refuse("log", "no episodes", "at least one")
     size = max(1, arrow.BATCH // max(1, horizon))
     parts = [Compact.of(episodes[begin : begin + size], schema) for begin in range(0, len(episodes), size)]
-    checked = crew.hold(_as_checked, parts)
+    files = workers.files(part.rows for part in parts)
     rows = int(episodes.lengths.sum())
-    return Log(schema, tuple(one.part for one in checked), crew, Notes(rows, len(episodes), len(episodes)))
+    return Log(schema, tuple(map(stored, parts, files)), workers, Notes(rows, len(episodes), len(episodes)))
 
 
-def _as_checked(part: Compact) -> Checked:
-    return Checked(part, rows=part.rows, episodes=len(part), longest=int(part.lengths.max(initial=0)))
-
-
-def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool, on_update: Report | None) -> Log:
-    coding, limits = _agreed(source, declared, crew)
-    checked = crew.hold(check, source.pieces, coding, limits, on_update=on_update)
-    pieces, checked, cut = _mended(source.pieces, checked, coding, limits, crew)
-    problems, twice = _all_problems(pieces, checked, coding, crew)
+def _checked_log(
+    source: Source, declared: Declared, workers: Workers, skip_bad: bool, on_update: Callback | None
+) -> Log:
+    coding, limits = _agreed(source, declared, workers)
+    checked = _checked(source.pieces, coding, limits, workers, on_update)
+    pieces, checked, cut = _mended(source.pieces, checked, coding, limits, workers)
+    problems, twice = _all_problems(pieces, checked, coding, workers)
     episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
     _check_told(source, checked)
     if problems and (not skip_bad or twice):
@@ -200,10 +201,24 @@ def _checked_log(source: Source, declared: Declared, crew: Crew, skip_bad: bool,
         coding.action_names or declared.action_names,
     )
     notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
-    return Log(schema, tuple(one.part for one in checked if len(one.part)), crew, notes, source.shelf)
+    return Log(schema, tuple(one.part for one in checked if len(one.part)), workers, notes)
 
 
-def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Limits]:
+def _checked(
+    pieces: Sequence[Any], coding: Coding, limits: Limits, workers: Workers, on_update: Callback | None = None
+) -> list[Checked]:
+    """What the pieces hold; a part in a file knows its piece, but for rows in memory, which would travel with it."""
+    files = workers.files(piece.rows for piece in pieces)
+    results = workers.map(check, pieces, files, common=(coding, limits))
+    return [
+        replace(one, part=replace(one.part, origin=partial(good_episodes, piece, coding, limits)))
+        if isinstance(one.part, StoredPart) and isinstance(piece, arrow.ParquetPiece)
+        else one
+        for one, piece in zip(reported(results, len(pieces), on_update), pieces, strict=True)
+    ]
+
+
+def _agreed(source: Source, declared: Declared, workers: Workers) -> tuple[Coding, Limits]:
     """How labels become numbers, and what a good row is: declared, or found by a survey."""
     names, texts = source.names, source.texts
     by_name = names.state in texts, names.action in texts
@@ -215,7 +230,7 @@ def _agreed(source: Source, declared: Declared, crew: Crew) -> tuple[Coding, Lim
     )
     found = Survey()
     if any((wanted.states, wanted.actions, wanted.rewards, wanted.first_step)):
-        for part in crew.ask(survey, source.pieces, names, texts, wanted):
+        for part in workers.map(survey, source.pieces, common=(names, texts, wanted)):
             found = found + part
     states = declared.state_names or (tuple(sorted(found.states)) if by_name[0] else ())
     actions = declared.action_names or (tuple(sorted(found.actions)) if by_name[1] else ())
@@ -263,7 +278,7 @@ def _values(found: frozenset[float]) -> tuple[float, ...]:
 
 
 def _mended(
-    pieces: Sequence[Any], checked: list[Checked], coding: Coding, limits: Limits, crew: Crew
+    pieces: Sequence[Any], checked: list[Checked], coding: Coding, limits: Limits, workers: Workers
 ) -> tuple[Sequence[Any], list[Checked], int]:
     """Read the pieces again whose border cuts an episode, this time across it; and how many borders do."""
     cuts = {
@@ -277,7 +292,7 @@ def _mended(
     for i in again:
         inner = i in heads and checked[i].episodes == 1  # wholly inside an episode that began before: that piece has it
         mended[i] = replace(pieces[i], head=i in heads, tail=i in cuts and not inner)
-    for i, one in zip(again, crew.hold(check, [mended[i] for i in again], coding, limits), strict=True):
+    for i, one in zip(again, _checked([mended[i] for i in again], coding, limits, workers), strict=True):
         checked[i] = one
     return mended, checked, len(cuts)
 
@@ -287,7 +302,7 @@ def _touch(one: Checked, following: Checked) -> bool:
 
 
 def _all_problems(
-    pieces: Sequence[Any], checked: Sequence[Checked], coding: Coding, crew: Crew
+    pieces: Sequence[Any], checked: Sequence[Checked], coding: Coding, workers: Workers
 ) -> tuple[tuple[Problem, ...], bool]:
     """The problems of all pieces by kind, and whether an episode is in two places (which cannot be skipped)."""
     merged: dict[int, Problem] = {}
@@ -298,7 +313,7 @@ def _all_problems(
     for path in dict.fromkeys(piece.path for piece in pieces):
         of_file = [i for i, piece in enumerate(pieces) if piece.path == path and checked[i].episodes]
         if not _in_order([checked[i] for i in of_file]):
-            every = np.concatenate(list(crew.ask(episode_ids, [pieces[i] for i in of_file], coding)))
+            every = np.concatenate(list(workers.map(episode_ids, [pieces[i] for i in of_file], common=(coding,))))
             ids, times = np.unique(every[every != NO_EPISODE], return_counts=True)
             if (times > 1).any() and KINDS not in merged:
                 label = "one of them" if coding.names.episode in coding.texts else f"episode {ids[times > 1][0]}"

@@ -16,7 +16,7 @@ import numpy as np
 from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import Names, episode_numbers
-from rewardmix.logs.workers import Shelf
+from rewardmix.logs.workers import TemporaryFolder
 
 METADATA = b"rewardmix"
 """Key in a Parquet file's metadata under which a log says what it is."""
@@ -34,7 +34,6 @@ class Source:
         names: of the columns, those that are not there left out.
         texts: columns that hold labels.
         told: what the files say about themselves, if all of them do and agree.
-        shelf: keeps temporary files alive.
     """
 
     name: str
@@ -42,23 +41,25 @@ class Source:
     names: Names
     texts: frozenset[str]
     told: dict[str, Any] = field(default_factory=dict)
-    shelf: Any = None
 
 
-def source_of(source: Any, names: Names, rows_per_part: int, labelled: frozenset[str] = frozenset()) -> Source:
-    """The pieces of whatever was given; ``labelled``: columns that hold labels even where these look like numbers."""
+def source_of(
+    source: Any, names: Names, rows_per_part: int, labelled: frozenset[str], folder: TemporaryFolder
+) -> Source:
+    """The pieces of whatever was given; ``labelled``: columns that hold labels even where these look like numbers.
+
+    Text files are read from Parquet files in the temporary folder.
+    """
     known = None if isinstance(source, str | os.PathLike | list | tuple) else arrow.column_names(source)
     if known is not None:
         return _of_table(source, _present(known, names, "the table"), rows_per_part)
     paths = paths_of(source)
-    shelf = Shelf() if any(map(_is_text_file, paths)) else None
     files = [
-        _parquet_of(path, shelf.path / f"{i}.parquet", names, labelled) if shelf and _is_text_file(path) else path
-        for i, path in enumerate(paths)
+        _parquet_of(path, folder.file(".parquet"), names, labelled) if _is_text_file(path) else path for path in paths
     ]
     found = _of_files(files, names, rows_per_part, paths)
     name = paths[0] if len(paths) == 1 else f"{len(paths)} files from {paths[0]}"
-    return replace(found, name=name, shelf=shelf)
+    return replace(found, name=name)
 
 
 def paths_of(source: Any) -> list[str]:
@@ -98,7 +99,7 @@ def _is_text_file(path: str) -> bool:
     return path.lower().endswith(LOOKS_LIKE_TEXT)
 
 
-def _parquet_of(path: str, target: Path, names: Names, labelled: frozenset[str]) -> str:
+def _parquet_of(path: str, target: str, names: Names, labelled: frozenset[str]) -> str:
     """A text file as Parquet, block by block: text cannot be read from the middle."""
     pa = arrow.library()
     with arrow.reading(path):
@@ -111,7 +112,7 @@ def _parquet_of(path: str, target: Path, names: Names, labelled: frozenset[str])
         with pa.parquet.ParquetWriter(target, reader.schema, write_page_checksum=True) as writer:
             for batch in reader:
                 writer.write_batch(_without_blanks(batch))
-    return str(target)
+    return target
 
 
 def _text_reader(path: str, labelled: Iterable[str]) -> Any:
@@ -194,7 +195,7 @@ def _pieces(
         rows += count
         if rows >= rows_per_part or group == len(groups) - 1:
             if rows:
-                pieces.append(arrow.ParquetPiece(path, begin, group + 1 - begin, checksums, label))
+                pieces.append(arrow.ParquetPiece(path, begin, group + 1 - begin, rows, checksums, label))
             begin, rows = group + 1, 0
     return pieces
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from rewardmix.exploration import ExplorationError
 from rewardmix.learning import learn
 from rewardmix.logs import arrow
 from rewardmix.logs.fitting import fit
-from rewardmix.logs.workers import Crew, as_crew
+from rewardmix.logs.workers import as_executor, as_finished
 from rewardmix.logs.writing import as_target, replacing
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, plan_markov, usual_work
@@ -95,7 +96,7 @@ def sweep(
     seeds: Sequence[int],
     out: str | os.PathLike[str],
     *,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
     on_update: Callable[[int, int], None] | None = None,
 ) -> list[Row]:
     """Run every method on every problem with every budget and seed; rows that ``out`` holds already are not run again.
@@ -106,10 +107,11 @@ def sweep(
         episodes: budgets.
         seeds: of the runs.
         out: Parquet file of the results.
-        crew: who runs: this process, ``Processes(n)`` or ``Cluster(client)``.
+        executor: who runs, a ``concurrent.futures.Executor`` (``process_pool(n)``) or a Dask client; left out, this
+            process.
         on_update: called with (cells done, cells in all).
     """
-    hands = as_crew(crew)
+    workers = as_executor(executor)
     check_callback("on_update", on_update)
     _check_asked(problems, methods, episodes, seeds, out)
     asked = [
@@ -128,7 +130,7 @@ def sweep(
         if row.cell not in rows
     ]
     done = len(asked) - len(cells)
-    for _, row in hands.as_done(run_cell, cells):
+    for row in as_finished(workers, run_cell, cells):
         rows[row.cell] = row
         _write(out, list(rows.values()))
         done += 1

@@ -1,14 +1,20 @@
 """Whoever does the work, the numbers are the same: one process, several, two workers, four, or one that dies."""
 
+import gc
 import os
+import shutil
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from logs import oracles_logs as oracles
 from rewardmix import InputError, logs
 from rewardmix.logs import fitting
+from rewardmix.logs.workers import SerialExecutor, as_executor, as_finished, connected
 from rewardmix.moments import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
@@ -43,14 +49,14 @@ def agree(one, two):
 
 
 def test_several_processes(path, alone):
-    with logs.Processes(2) as crew:
-        log = logs.read(path, rows_per_part=3000, crew=crew)
+    with logs.process_pool(2) as executor:
+        log = logs.read(path, rows_per_part=3000, executor=executor)
         before, fitting.SAMPLE = fitting.SAMPLE, 1000
         try:
             agree(logs.fit(log, resamples=0, share_held_out=0.0), alone)
         finally:
             fitting.SAMPLE = before
-        assert sorted(crew.as_done(abs, [-3, -2])) == [(0, 3), (1, 2)]
+        assert sorted(as_finished(executor, abs, [-3, -2])) == [2, 3]
 
 
 @pytest.mark.parametrize("workers", [2, 4])
@@ -60,7 +66,7 @@ def test_a_cluster_and_one_that_loses_a_worker(path, alone, workers):
         distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        agree(fitted(path, client=client), alone)
+        agree(fitted(path, executor=client), alone)
         killed = []
 
         def kill(progress):
@@ -69,21 +75,19 @@ def test_a_cluster_and_one_that_loses_a_worker(path, alone, workers):
                 os.kill(killed[0], signal.SIGKILL)
 
         if workers == 2:
-            agree(fitted(path, client=client, on_update=kill), alone)
+            agree(fitted(path, executor=client, on_update=kill), alone)
             assert killed
-            assert sorted(logs.Cluster(client).as_done(abs, [-3, -2])) == [(0, 3), (1, 2)]
+            assert sorted(as_finished(as_executor(client), abs, [-3, -2])) == [2, 3]
 
 
-def test_a_log_in_memory_moves_to_another_crew(alone):
-    with logs.Processes(1) as crew:
-        log = logs.read(EPISODES).moved(crew)
+def test_a_log_in_memory_moves_to_another_executor(alone):
+    with logs.process_pool(1) as executor:
+        log = logs.read(EPISODES).moved(executor)
         assert log.count() == alone.info.moments
 
 
 def test_no_scheduler_no_client():
     pytest.importorskip("distributed")
-    from rewardmix.logs.workers import connected
-
     with pytest.raises(InputError, match="scheduler: found no answer from 'nonsense://'"):
         connected("nonsense://")
 
@@ -91,4 +95,39 @@ def test_no_scheduler_no_client():
 @pytest.mark.parametrize("count", [1 << 31, 10_000, 0, -1, 1.5])
 def test_more_processes_than_fit_are_refused_before_any_is_started(count):
     with pytest.raises(InputError, match=r"processes: found .*, expected"):
-        logs.Processes(count)
+        logs.process_pool(count)
+
+
+def test_a_part_is_made_again_where_its_file_is_not_seen(path):
+    with ThreadPoolExecutor(2) as executor:
+        log = logs.read(path, rows_per_part=3000, executor=executor)
+        folder = Path(log.parts[0].path).parent
+        shutil.rmtree(folder)  # as on another machine
+        assert len(log.parts) > 1
+        assert log.count() == Moments.of(EPISODES)
+        table = logs.read(pa.table(oracles.rows_of(EPISODES)), executor=executor)
+        os.remove(table.parts[0].path)
+        with pytest.raises(InputError, match=r"executor: found no part of the log at .*, expected a temporary dir"):
+            table.count()
+    shutil.rmtree(folder)
+
+
+def test_temporary_files_go_with_the_log(path):
+    with ThreadPoolExecutor(1) as executor:
+        log = logs.read(path, rows_per_part=3000, executor=executor)
+        folder = Path(log.parts[0].path).parent
+        assert folder.is_dir()
+        del log
+        gc.collect()
+        assert not folder.exists()
+
+
+def test_this_process_is_an_executor_like_others():
+    with SerialExecutor() as executor:
+        assert executor.submit(abs, -3).result() == 3
+        with pytest.raises(TypeError):
+            executor.submit(abs, "a").result()
+        calls = []
+        results = executor.map(calls.append, [1, 2])
+        next(results)
+        assert calls == [1]
