@@ -16,6 +16,7 @@ from rewardmix._version import __version__
 if TYPE_CHECKING:
     from rewardmix import (
         belief,
+        checkup,
         environments,
         exploration,
         interop,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         theory,
     )
     from rewardmix._core.errors import InputError
+    from rewardmix.checkup import Checkup, check
     from rewardmix.environments import MixRewards, PreviousActionReward
     from rewardmix.episodes import Episodes
     from rewardmix.evaluation import Evaluation, evaluate
@@ -82,6 +84,9 @@ HOME = {
     "Recovery": "recovery",
     "recover": "recovery",
     "choose_contexts": "recovery",
+    "checkup": "",
+    "Checkup": "checkup",
+    "check": "checkup",
     "Learned": "learning",
     "learn": "learning",
     "online": "",
@@ -101,6 +106,7 @@ HOME = {
 __all__ = [
     "Agent",
     "BeliefPolicy",
+    "Checkup",
     "Comparison",
     "ConfidenceSet",
     "Controller",
@@ -121,6 +127,8 @@ __all__ = [
     "RewardMixingMDP",
     "__version__",
     "belief",
+    "check",
+    "checkup",
     "choose_contexts",
     "compare",
     "confidence_set",

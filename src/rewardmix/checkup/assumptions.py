@@ -1,0 +1,367 @@
+"""The assumptions, one test each, and what a failed one means.
+
+Every p-value is uniform when its assumption holds: tests are built on sums of terms with mean zero under the model (see
+``score_kernels``), for any log, also one whose actions follow rewards. They are asked together, so each is compared
+with the level by Holm's correction: the chance of any false alarm is at most the level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
+from rewardmix.checkup import score_kernels
+from rewardmix.checkup.association import Statistic, association, trend
+from rewardmix.checkup.projection import projected
+from rewardmix.episodes import Episodes
+from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.recovery import recover
+
+MOST_NUMBERS = 1 << 25
+"""Beliefs (episodes x steps x contexts) that are looked at; of more episodes, every so-manieth."""
+
+PER_PARAMETER = 5
+"""A score test needs so many episodes for each parameter that was estimated."""
+
+LEAST_PROBABILITY = 1e-6
+"""No outcome is taken for less probable: one impossible reward must not decide."""
+
+ASSUMPTIONS = {
+    "one type short": "there are as many types as the model has",
+    "switching": "the type stays the same during an episode",
+    "copying": "a reward does not depend on the one before, given the type",
+    "repetition": "a reward does not depend on earlier rewards of the same state and action, given the type",
+    "moves": "the type does not change where people go",
+    "drift": "the world stays the same from the first episode to the last",
+}
+"""What is asked -> what is taken for granted, in the order in which to read the answers."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question.
+
+    Attributes:
+        assumption: a key of ``ASSUMPTIONS``.
+        p_value: chance of so much evidence against it if it holds; NaN if it could not be asked.
+        adjusted: the same for this many questions at once (Holm).
+        broken: whether the adjusted p-value is below the level.
+        reason: why it could not be asked, or "".
+    """
+
+    assumption: str
+    p_value: float
+    adjusted: float
+    broken: bool
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words, with what to do."""
+        claim = ASSUMPTIONS[self.assumption]
+        if math.isnan(self.p_value):
+            return f"Not asked whether {claim}: {self.reason}."
+        if not self.broken:
+            return f"Nothing contradicts that {claim} (p = {self.p_value:.2g})."
+        return f"{BROKEN[self.assumption]} (p = {self.p_value:.2g}, {self.adjusted:.2g} for all questions together)."
+
+
+BROKEN = {
+    "one type short": "Rewards of one episode hang together more than this many types explain: add a type",
+    "switching": "The type changes during an episode: recent rewards tell more than early ones. Split episodes where "
+    "people change, or make them shorter; what the model says about late steps is too sure",
+    "copying": "A reward depends on the reward just before, beyond the type: habit or saturation. Put the last reward "
+    "into the state",
+    "repetition": "A reward depends on earlier rewards of the same state and action, beyond the type: habit or "
+    "saturation. Put how often it was shown into the state",
+    "moves": "The next state depends on the type: people of different types go to different places. The plan ignores "
+    "that; put into the state what tells the types apart, or fit each place by itself",
+    "drift": "The world changed between the first episodes and the last: fit on recent episodes only, and fit again "
+    "more often",
+}
+"""What is asked -> what it means that the answer is no, and what to do."""
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """Whether the assumptions hold, as far as the episodes can tell.
+
+    Attributes:
+        findings: one for each assumption, in the order of ``ASSUMPTIONS``.
+        level: chance of any false alarm.
+        episodes: how many were looked at.
+    """
+
+    findings: tuple[Finding, ...]
+    level: float
+    episodes: int
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """The findings against an assumption."""
+        return tuple(finding for finding in self.findings if finding.broken)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All findings in words."""
+        return tuple(finding.sentence for finding in self.findings)
+
+
+def check(
+    episodes: Episodes,
+    *,
+    num_contexts: int = 2,
+    model: RewardMixingMDP | None = None,
+    level: float = 0.01,
+    seed: int = 0,
+) -> Checkup:
+    """Test what the method takes for granted on the episodes themselves.
+
+    Args:
+        episodes: in the order in which they happened (only the question about drift looks at the order).
+        num_contexts: how many types to fit, if no model is given.
+        model: estimated from these episodes; by default it is recovered here.
+        level: chance that any assumption that holds is called broken.
+        seed: of the fits.
+
+    Returns:
+        one finding for each assumption, with a p-value that is uniform if the assumption holds.
+    """
+    as_instance("episodes", episodes, Episodes)
+    as_number("level", level, above=0.0, below=1.0)
+    if model is None:
+        model = recover(episodes, num_contexts=as_count("num_contexts", num_contexts), seed=seed).model
+    _check_sizes(model, episodes)
+    sample = _sampled(episodes, model.num_contexts + 1)
+    answers = _answers(sample, model, seed)
+    return Checkup(_holm(answers, level), level, len(sample))
+
+
+Answer = tuple[float, str]
+"""(p-value, why there is none)."""
+
+
+def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int) -> dict[str, Answer]:
+    """All p-values, by assumption."""
+    data = Data.of(episodes)
+    if not data.lengths.any():
+        return dict.fromkeys(ASSUMPTIONS, (math.nan, "no episode has a step"))
+    parts = _parts(model, data)
+    walked = walk(data, parts, parts)
+    answers = _score_tests(data, parts, walked)
+    answers["one type short"] = _one_more(episodes, model, seed)
+    answers["moves"] = _moves(data, walked)
+    answers["drift"] = _drift(data, walked)
+    return answers
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Episodes as the kernels take them.
+
+    Attributes:
+        points: (K, H) state-actions, 0 where there was no step.
+        outcomes: (K, H).
+        lengths: (K,).
+        values: (Z,) rewards.
+        episodes: where they are from.
+    """
+
+    points: NDArray[np.int64]
+    outcomes: NDArray[np.int8]
+    lengths: NDArray[np.int32]
+    values: Floats
+    episodes: Episodes
+
+    @staticmethod
+    def of(episodes: Episodes) -> Data:
+        """From episodes."""
+        points = state_action(episodes.states[:, :-1].astype(np.int64), episodes.actions, episodes.num_actions)
+        points = np.where(episodes.actions >= 0, points, 0)
+        return Data(points, episodes.outcomes, episodes.lengths, episodes.reward_values, episodes)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int32]]:
+        """What every kernel begins with."""
+        return self.points, self.outcomes, self.lengths
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """(K, H) whether there was a step."""
+        return np.arange(self.points.shape[1]) < self.lengths[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """What a walk over the episodes leaves: see ``score_kernels.walk``."""
+
+    scores: Floats
+    posteriors: Floats
+    residuals: Floats
+    variances: Floats
+    beliefs: Floats
+
+
+Parts = tuple[Floats, Floats]
+"""(weights (M,), laws (X, Z, M)) of a model."""
+
+
+def walk(data: Data, parts: Parts, rival: Parts) -> Walked:
+    """Walk over the episodes with a model, and another one to compare its predictions with."""
+    (count, steps), contexts = data.points.shape, parts[0].size
+    out = (
+        np.empty((count, score_kernels.NUM_SCORES)),
+        np.empty((count, contexts)),
+        np.zeros((count, steps)),
+        np.zeros((count, steps)),
+        np.zeros((count, steps, contexts)),
+    )
+    score_kernels.walk(*data.arrays, parts, rival, data.values, out)
+    return Walked(*out)
+
+
+def _parts(model: RewardMixingMDP, data: Data) -> Parts:
+    """The model's weights and laws as the kernels take them, for the states and rewards that episodes have."""
+    places = np.searchsorted(model.reward_values, data.values)
+    laws = model.laws[:, : data.episodes.num_states][..., places]
+    laws = np.maximum(laws.reshape(model.num_contexts, -1, data.values.size), LEAST_PROBABILITY)
+    laws = laws / laws.sum(axis=-1, keepdims=True)
+    return np.ascontiguousarray(model.weights), np.ascontiguousarray(np.moveaxis(laws, 0, 2))
+
+
+def _score_tests(data: Data, parts: Parts, walked: Walked) -> dict[str, Answer]:
+    """The questions about rewards within an episode."""
+    columns = {
+        "switching": score_kernels.SWITCHED,
+        "copying": score_kernels.COPIED,
+        "repetition": score_kernels.REPEATED,
+    }
+    deviations = _deviations(data, parts, walked, list(columns.values()))
+    answers = {name: _two_sided(deviation) for name, deviation in zip(columns, deviations, strict=True)}
+    answers["switching"] = _upper(deviations[0])
+    return answers
+
+
+def _deviations(data: Data, parts: Parts, walked: Walked, columns: list[int]) -> list[Deviation]:
+    """The sums of these scores in standard deviations, with the effect of the estimated parameters taken out."""
+    scores = walked.scores[:, columns]
+    left, parameters = projected(data.arrays, parts, walked.posteriors, scores)
+    count = len(left)
+    if count < PER_PARAMETER * parameters:
+        too_few = f"it takes {PER_PARAMETER * parameters} episodes to correct for {parameters} parameters"
+        return [(math.nan, too_few)] * len(columns)
+    square = (left**2).sum(axis=0) * (count / (count - parameters))
+    enough = square > 1e-9 * np.maximum((scores**2).sum(axis=0), 1e-300)
+    return [
+        (float(total / math.sqrt(size)), "") if ok else (math.nan, "no episode can tell")
+        for total, size, ok in zip(left.sum(axis=0), square, enough, strict=True)
+    ]
+
+
+Deviation = tuple[float, str]
+"""(standard deviations from what is expected, why they could not be had)."""
+
+
+def _one_more(episodes: Episodes, model: RewardMixingMDP, seed: int) -> Answer:
+    """Whether a model with one context more, fitted on every other episode, predicts the rest better."""
+    fitted, rest = episodes[::2], episodes[1::2]
+    if len(rest) < 2 or not rest.lengths.any() or not fitted.lengths.any():
+        return math.nan, "there are too few episodes"
+    rival = recover(fitted, num_contexts=model.num_contexts + 1, seed=seed).model
+    data = Data.of(rest)
+    parts = _parts(model, data)
+    walked = walk(data, parts, _parts(rival, data))
+    return _upper(_deviations(data, parts, walked, [score_kernels.JOINED])[0])
+
+
+def _moves(data: Data, walked: Walked) -> Answer:
+    """Whether the belief about the context differs between the states that follow the same state-action."""
+    live = data.live
+    after = data.episodes.states[:, 1:][live]
+    there = after >= 0
+    return _chi_squared(association(data.points[live][there], after[there], walked.beliefs[live][there, 1:]))
+
+
+def _drift(data: Data, walked: Walked) -> Answer:
+    """Whether rewards, moves or starts change with the time; the smallest of three p-values, corrected (Sidak)."""
+    count = data.lengths.size
+    live = data.live
+    times = np.broadcast_to(((np.arange(count) + 0.5) / count - 0.5)[:, None], live.shape)[live]
+    after = data.episodes.states[:, 1:][live]
+    there = after >= 0
+    began = data.episodes.states[:, 0]
+    tests = [
+        trend(data.points[live], walked.residuals[live], walked.variances[live], times, _before(walked)[live]),
+        association(data.points[live][there], after[there], times[there, None]),
+        association(np.zeros(count, np.int64), began, (np.arange(count)[:, None] + 0.5) / count - 0.5),
+    ]
+    asked = [_chi_squared(test)[0] for test in tests if test[1]]
+    if not asked:
+        return math.nan, "nothing was seen often enough"
+    return _rounded(1.0 - (1.0 - min(asked)) ** len(asked)), ""
+
+
+def _before(walked: Walked) -> Floats:
+    """(K, H, M) the belief before each step, as seen from its mean; 1 in the place of the last context."""
+    beliefs = np.roll(walked.beliefs, 1, axis=1)
+    beliefs[:, 0] = walked.posteriors.mean(axis=0)
+    beliefs -= walked.posteriors.mean(axis=0)
+    beliefs[:, :, -1] = 1.0
+    return beliefs
+
+
+def _chi_squared(statistic: Statistic) -> Answer:
+    from scipy.special import chdtrc
+
+    square, freedom = statistic
+    return (_rounded(float(chdtrc(freedom, square))), "") if freedom else (math.nan, "nothing was seen often enough")
+
+
+def _upper(deviation: Deviation) -> Answer:
+    """The chance of so large a deviation."""
+    return _rounded(0.5 * math.erfc(deviation[0] / math.sqrt(2.0))), deviation[1]
+
+
+def _two_sided(deviation: Deviation) -> Answer:
+    """The chance of a deviation so far from zero."""
+    return _rounded(math.erfc(abs(deviation[0]) / math.sqrt(2.0))), deviation[1]
+
+
+def _rounded(p_value: float) -> float:
+    """Without the last digits, which differ between C libraries."""
+    return float(f"{p_value:.9g}")
+
+
+def _holm(answers: Mapping[str, Answer], level: float) -> tuple[Finding, ...]:
+    """The findings, corrected for how many were asked."""
+    asked = sorted((p, name) for name, (p, _) in answers.items() if not math.isnan(p))
+    adjusted, largest = {}, 0.0
+    for rank, (p, name) in enumerate(asked):
+        largest = max(largest, min(1.0, (len(asked) - rank) * p))
+        adjusted[name] = largest
+    return tuple(
+        Finding(name, answers[name][0], adjusted.get(name, math.nan), adjusted.get(name, 1.0) < level, answers[name][1])
+        for name in ASSUMPTIONS
+    )
+
+
+def _sampled(episodes: Episodes, contexts: int) -> Episodes:
+    """All episodes, or every so-manieth if there are too many to look at."""
+    size = len(episodes) * episodes.horizon * contexts
+    return episodes[:: -(-size // MOST_NUMBERS)] if size > MOST_NUMBERS else episodes
+
+
+def _check_sizes(model: RewardMixingMDP, episodes: Episodes) -> None:
+    """Refuse a model of another world."""
+    as_instance("model", model, RewardMixingMDP)
+    ended = model.num_states - episodes.num_states  # a model of episodes that end early has one state more
+    if ended not in (0, 1) or model.num_actions != episodes.num_actions:
+        found = f"{model.num_states} states and {model.num_actions} actions"
+        refuse("model", found, f"{episodes.num_states} states and {episodes.num_actions} actions, as in the episodes")
+    if not np.isin(episodes.reward_values, model.reward_values).all():
+        refuse("model", f"reward values {model.reward_values.tolist()}", f"those of {episodes.reward_values.tolist()}")
