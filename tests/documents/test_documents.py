@@ -9,7 +9,7 @@ import pytest
 
 from document_blocks import FENCE, SHELL, agrees, outputs
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 REGISTRIES = r"-url\b|https?://\S*/(simple|packages)\b"
 
