@@ -69,7 +69,7 @@ class LearnSettings:
 
     @property
     def known(self) -> bool:
-        """Whether the world is a model: each round then plays it anew, so that a killed run makes the same again."""
+        """Whether the world is a model, which each round then plays anew, so that a killed run makes the same again."""
         return isinstance(self.world, RewardMixingMDP)
 
     @property
