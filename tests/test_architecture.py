@@ -40,7 +40,6 @@ DOORS = {
 LONG: dict[str, str] = {
     "logs/checking.py": "the pass over the rows and the names of what it finds",
     "planning/backups.py": "every compiled backward step of planning, side by side",
-    "planning/grid.py": "grids over beliefs and the pass over them: neither is read without the other",
     "recovery/confidence_set.py": "the set and the radii of its intervals, which one derivation gives",
     "recovery/linear_program.py": "rows, feasibility and solution of one program",
     "recovery/moment_start.py": "spread from pairs, orientation and weights from triples: one start",

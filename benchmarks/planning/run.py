@@ -22,7 +22,7 @@ from benchmarks.planning import settings as chosen
 from benchmarks.record import Rows, cpu_seconds, record
 from rewardmix import RewardMixingMDP, problems
 from rewardmix.planning import plan, plan_exact
-from rewardmix.planning.grid import GridSweeper, Segment
+from rewardmix.planning.grid import GridSweeper
 
 
 def to_a_gap(quick: bool) -> Rows:
@@ -50,7 +50,7 @@ def one_sweep(model: RewardMixingMDP, resolution: int = 256, repeats: int = 9) -
     """CPU seconds of one pass with every action in play."""
 
     def sweep() -> None:
-        GridSweeper(model, Segment(model)).sweep(resolution, float("inf"))
+        GridSweeper(model).sweep(resolution, float("inf"))
 
     return cpu_seconds(sweep, repeats)
 

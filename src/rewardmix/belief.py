@@ -1,4 +1,4 @@
-"""The posterior over contexts, and the only Bayes update in the package.
+"""The posterior over contexts: the one Bayes update outside compiled loops, whose own steps are tested against it.
 
 Only rewards move a belief: states and actions have the same law in every context.
 """

@@ -1,12 +1,16 @@
-"""The compiled backward steps against the same in plain Python: impossible outcomes, posteriors off the grid."""
+"""The compiled backward steps against the same in plain Python: impossible outcomes, posteriors off the grid.
+
+The plain ones move beliefs by ``belief.update``, so these tests hold the kernels' own Bayes steps against it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from rewardmix.planning.backups import backup_many, backup_two, may_be_best
-from rewardmix.planning.grid import inverse_widths
+from rewardmix.belief import update
+from rewardmix.planning.backups import backup_points, backup_product_grid, backup_two_contexts, may_be_best
+from rewardmix.planning.grid import inverse_widths, product_places
 
 SEEDS = range(12)
 
@@ -38,7 +42,7 @@ def slow_two(laws, means, ahead, grid, next_grid):
             joint = belief * laws[r, z]
             total = joint.sum()
             if total > 0:
-                posterior = joint[0] / total
+                posterior = update(belief, laws[r, z])[0]
                 upper[r, k] += total * np.interp(posterior, next_grid, ahead[r, 0])
                 low = min(max(int(np.searchsorted(next_grid, posterior)) - 1, 0), max(next_grid.size - 2, 0))
                 near = [low, min(low + 1, next_grid.size - 1)]
@@ -60,7 +64,7 @@ def test_two_contexts(seed, points):
     value, best = np.empty((2, 3, 7)), np.empty((2, 7), np.int32)
     moves, keep = np.empty((2, 7, 3), np.int32), np.empty(5, np.bool_)
     widths = inverse_widths(next_grid)
-    backup_two(laws, means, starts, labels, ahead, grid, next_grid, widths, 0.0, value, best, moves, keep)
+    backup_two_contexts(laws, means, starts, labels, ahead, grid, next_grid, widths, 0.0, value, best, moves, keep)
     upper, earned, jumps = slow_two(laws, means, ahead, grid, next_grid)
     beliefs = np.stack([grid, 1.0 - grid], axis=1)
     for s, k, high, r in best_rows(([0, 1], [2, 3, 4]), upper, earned, beliefs):
@@ -79,13 +83,13 @@ def slow_many(laws, means, ahead, points, next_points):
         upper[r, k], earned[r, k] = points[k] @ means[r], means[r]
         corners = ahead[r, 0, :3]
         for z in range(3):
-            joint = points[k] * laws[r, z]
+            total, posterior = points[k] @ laws[r, z], update(points[k], laws[r, z])
             teeth = [0.0]
             for point, value in zip(next_points, ahead[r, 0], strict=True):
                 inside = point > 0
-                teeth.append((value - point @ corners) * (joint[inside] / point[inside]).min())
-            upper[r, k] += joint @ corners + min(teeth)
-            sought = joint if joint.sum() > 0 else laws[r, z]
+                teeth.append((value - point @ corners) * (posterior[inside] / point[inside]).min())
+            upper[r, k] += total * (posterior @ corners + min(teeth))
+            sought = posterior if total > 0 else laws[r, z]
             moves[r, k, z] = int(np.argmax(sought @ ahead[r, 1:]))
             earned[r, k] += laws[r, z] * ahead[r, 1:, moves[r, k, z]]
     return upper, earned, moves
@@ -101,7 +105,7 @@ def test_belief_points_of_three_contexts(seed):
     moves = np.zeros((2, 7, 3), np.int16)
     with np.errstate(divide="ignore"):
         inverse = np.ascontiguousarray(1.0 / next_points.T)
-    backup_many(laws, means, starts, labels, ahead, points, next_points, inverse, value, best, hope, moves)
+    backup_points(laws, means, starts, labels, ahead, points, next_points, inverse, value, best, hope, moves)
     upper, earned, jumps = slow_many(laws, means, ahead, points, next_points)
     states = [0, 1], [2, 3, 4]
     for s, k, high, r in best_rows(states, upper, earned, points):
@@ -109,6 +113,58 @@ def test_belief_points_of_three_contexts(seed):
         assert value[s, 1:, k] == pytest.approx(earned[r, k], abs=1e-12)
         assert best[s, k] == labels[r]
         assert hope[s, k] == labels[max(states[s], key=lambda r: upper[r, k])]
+        assert moves[s, k].tolist() == jumps[r, k].tolist()
+
+
+def coordinates(belief):
+    """r_i = b_i / (b_i + b_i+1 + ...); 0 where nothing is left."""
+    rest = np.cumsum(belief[::-1])[::-1]
+    return np.divide(belief, rest, out=np.zeros_like(belief), where=rest > 0)[:-1]
+
+
+def corners_of(place, axis):
+    """[(index, share)] of the neighbours of a coordinate on its axis."""
+    high = min(max(int(np.searchsorted(axis, place, "right")), 1), axis.size - 1)
+    share = min(max((place - axis[high - 1]) / (axis[high] - axis[high - 1]), 0.0), 1.0)
+    return [(high - 1, 1.0 - share), (high, share)]
+
+
+def slow_product(laws, means, ahead, beliefs, axes):
+    """(upper, earned, moves) on the product grid of three contexts, by the formulas of ``planning.grid``."""
+    size = len(beliefs)
+    upper, earned, moves = np.zeros((5, size)), np.zeros((5, size, 3)), np.zeros((5, size, 3), int)
+    for r, k in np.ndindex(5, size):
+        upper[r, k], earned[r, k] = beliefs[k] @ means[r], means[r]
+        for z in range(3):
+            posterior = update(beliefs[k], laws[r, z])
+            first, ray = (corners_of(*pair) for pair in zip(coordinates(posterior), axes, strict=True))
+            corners = {j * axes[0].size + i: a * b for j, b in ray for i, a in first}
+            mixture = sum(share * ahead[r, 0, corner] for corner, share in corners.items())
+            upper[r, k] += (beliefs[k] @ laws[r, z]) * mixture
+            moves[r, k, z] = max(corners, key=lambda corner: float(posterior @ ahead[r, 1:, corner]))
+            earned[r, k] += laws[r, z] * ahead[r, 1:, moves[r, k, z]]
+    return upper, earned, moves
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_product_grid_of_three_contexts(seed):
+    """The next grid does not reach as far as posteriors do."""
+    rng = np.random.default_rng(seed)
+    now = np.array([0.1, 0.3, 0.8]), np.array([0.2, 0.9])
+    later = np.sort(rng.uniform(0.05, 0.95, 4)), np.sort(rng.uniform(0.05, 0.95, 3))
+    _, means, starts, labels, ahead = rows(rng, 3, 12)
+    laws = np.ascontiguousarray(rng.dirichlet(np.ones(3), size=(5, 3)).transpose(0, 2, 1))
+    laws[rng.random(5) < 0.5, 0, 1] = 0.0
+    value, best = np.empty((2, 4, 6)), np.empty((2, 6), np.int32)
+    moves, keep = np.empty((2, 6, 3), np.int32), np.empty(5, np.bool_)
+    places = product_places(now, later)
+    backup_product_grid(laws, means, starts, labels, ahead, *places, 0.0, value, best, moves, keep)
+    beliefs = np.array([[a, (1 - a) * b, (1 - a) * (1 - b)] for b in now[1] for a in now[0]])
+    upper, earned, jumps = slow_product(laws, means, ahead, beliefs, later)
+    for s, k, high, r in best_rows(([0, 1], [2, 3, 4]), upper, earned, beliefs):
+        assert value[s, 0, k] == pytest.approx(high, abs=1e-12)
+        assert value[s, 1:, k] == pytest.approx(earned[r, k], abs=1e-12)
+        assert best[s, k] == labels[r]
         assert moves[s, k].tolist() == jumps[r, k].tolist()
 
 

@@ -13,7 +13,7 @@ from planning.tiny_models import random_model
 from rewardmix._core.checks import InputError
 from rewardmix.io import save
 from rewardmix.planning import plan, planner, usual_work
-from rewardmix.planning.planner import Sweep, _sweeper, next_resolution, refine, request
+from rewardmix.planning.planner import Sweep, _sweeper, narrow, next_resolution, request
 
 MODEL = random_model(np.random.default_rng(11), 6, 3, 8, corner=0.0)
 MANY = random_model(np.random.default_rng(3), 4, 2, 6, contexts=5, corner=0.0)
@@ -42,7 +42,7 @@ class Counted:
 def test_passes_stay_within_the_limit_and_use_most_of_it(limit):
     """Only the first pass may be beyond it; and what is left is less than a pass that is a quarter finer."""
     sweeper = Counted()
-    *_, info = refine(sweeper, request(1e-9, limit, None, None))
+    *_, info = narrow(sweeper, request(1e-9, limit, None, None))
     spent = sum(sweeper.work(made) for made in sweeper.made)
     assert spent <= limit or sweeper.made == [10]
     assert spent + sweeper.work(int(np.ceil(1.25 * sweeper.made[-1]))) > limit
@@ -52,7 +52,7 @@ def test_passes_stay_within_the_limit_and_use_most_of_it(limit):
 
 def test_without_a_limit_the_finest_grid_is_the_end():
     sweeper = Counted()
-    *_, info = refine(sweeper, request(1e-9, None, None, None))
+    *_, info = narrow(sweeper, request(1e-9, None, None, None))
     assert sweeper.made[-1] == sweeper.largest
     assert info.reason == "finest grid"
 
@@ -60,8 +60,8 @@ def test_without_a_limit_the_finest_grid_is_the_end():
 def test_memory_has_a_limit_that_is_no_matter_of_the_machine(monkeypatch):
     """The finest pass is the one that the constant allows, whatever the machine has."""
     monkeypatch.setattr(os, "sysconf", lambda name: pytest.fail(f"asked the machine for {name}"))
-    sweeper = Counted(room=planner.MEMORY / 5000)
-    *_, info = refine(sweeper, request(1e-9, None, None, None))
+    sweeper = Counted(room=planner.PASS_MEMORY / 5000)
+    *_, info = narrow(sweeper, request(1e-9, None, None, None))
     assert info.reason == "memory"
     assert 4000 < sweeper.made[-1] <= 5000
 

@@ -3,10 +3,13 @@
 Rows r are the state-actions still in play, grouped by state: those of state s are starts[s] .. starts[s+1]-1.
 All arrays are C-contiguous and of one dtype each, so that one machine-code version serves every model.
 
-    backup_two    one step on the grid of two contexts
-    backup_box    one step on the product grid of three and more contexts: point (j, i) has index j * len(grid) + i,
-                  belief grid[i] in context 0, and ray j, a belief over the others given not 0
-    backup_many   one step on belief points
+    backup_two_contexts   one step on the grid of two contexts
+    backup_product_grid   one step on the product grid of three and more contexts: point (j, i) has index
+                          j * len(grid) + i, belief grid[i] in context 0, and ray j, a belief in the others given not 0
+    backup_points         one step on belief points
+
+Each moves beliefs by Bayes as it goes, unnormalised: joint = b * q, whose sum is the probability of the outcome. A test
+holds them against ``belief.update``.
 """
 
 from __future__ import annotations
@@ -31,6 +34,15 @@ def sparse_product(pointers: Any, columns: Any, entries: Any, rows: Any, values:
 
 
 @kernel
+def most_rows(starts: Any) -> int:
+    """Rows of the state that has most of them."""
+    most = 0
+    for s in range(starts.size - 1):
+        most = max(most, starts[s + 1] - starts[s])
+    return most
+
+
+@kernel
 def may_be_best(high: Any, lower: Any, value: Any, grid: Any, slack: float) -> bool:
     """Whether upper bounds ``high`` (K,) of an action leave it a belief at which nothing known beats it.
 
@@ -51,7 +63,7 @@ def may_be_best(high: Any, lower: Any, value: Any, grid: Any, slack: float) -> b
 
 
 @kernel
-def backup_two(
+def backup_two_contexts(
     laws: Any,  # (R, Z, 2) law of the outcome in each context
     means: Any,  # (R, 2) expected reward in each context
     starts: Any,  # (n + 1,) rows of each state
@@ -68,10 +80,7 @@ def backup_two(
 ) -> None:
     """One backward step on the common belief grid, for two contexts."""
     num_points, num_next, num_values = grid.size, next_grid.size, laws.shape[1]
-    widest = 0
-    for s in range(starts.size - 1):
-        widest = max(widest, starts[s + 1] - starts[s])
-    upper = np.empty((widest, num_points))
+    upper = np.empty((most_rows(starts), num_points))
     one = np.empty(num_points)
     two = np.empty(num_points)
     jump = np.empty((num_points, num_values), np.int32)
@@ -221,7 +230,7 @@ def beaten(high: Any, value: Any, grid: Any, rays: Any, cell: int, offsets: Any,
 
 
 @kernel
-def backup_box(
+def backup_product_grid(
     laws: Any,  # (R, Z, M)
     means: Any,  # (R, M)
     starts: Any,  # (n + 1,)
@@ -244,10 +253,7 @@ def backup_box(
 ) -> None:
     """One backward step on the product grid."""
     num_points, num_contexts, num_values = grid.size * rays.shape[0], laws.shape[2], laws.shape[1]
-    widest = 0
-    for s in range(starts.size - 1):
-        widest = max(widest, starts[s + 1] - starts[s])
-    upper = np.empty((widest, num_points))
+    upper = np.empty((most_rows(starts), num_points))
     earned = np.empty((num_contexts, num_points))
     jump = np.empty((num_points, num_values), np.int32)
     lower = np.empty(num_points)
@@ -338,7 +344,7 @@ def best_node(joint: Any, ahead: Any, room: Any) -> int:
 
 
 @kernel
-def backup_many(
+def backup_points(
     laws: Any,  # (R, Z, M)
     means: Any,  # (R, M)
     starts: Any,  # (n + 1,)

@@ -1,22 +1,34 @@
-"""What every backward pass over the steps uses: its answer, expected next values, blocks of rows, lean controllers."""
+"""One backward pass over the steps, whatever the belief points: expected next values, blocks of rows, the bracket.
+
+value[s, 0, k]        an upper bound of the best value at belief point k
+value[s, 1 + m, k]    what one policy (node k of the controller) earns in context m
+for t = H .. 1:       ahead = T value, one matrix product; then a backup (``backups``) on the points of the step
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rewardmix._core.algebra import product
+from rewardmix._core.algebra import dot, product
 from rewardmix._core.checks import Floats, Ints, shut
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
+from rewardmix.planning.plans import rounding_bound
 from rewardmix.policy import Controller
 
 BLOCK_BYTES = 1 << 22
 """Rows are handled in blocks of about this size, to stay in cache between the product and the backup."""
 BLOCK_ROWS = 96
 """At least so many rows a block: the product is slow on fewer."""
+SPARSE_BELOW = 0.1
+"""A dense transition with a smaller share of non-zero entries is multiplied as a sparse one."""
+
+RowTables = tuple[Floats, Floats, Ints, Ints, Floats]
+"""What every backup begins with: laws (R, Z, M), means (R, M), starts (n + 1,), labels (R,) and ahead (R, 1 + M, L)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +52,74 @@ class Sweep:
     policy: Callable[[], Controller]
 
 
-SPARSE_BELOW = 0.1
-"""A dense transition with a smaller share of non-zero entries is multiplied as a sparse one."""
+class BackwardPass:
+    """The rows (state-actions) of a model, and the pass over its steps.
+
+    Attributes:
+        model: what is planned for.
+        expect: expected next values of chosen rows.
+        laws: (S * A, Z, M) law of the outcome in each context.
+        means: (S * A, M) expected reward in each context.
+        margin: bound of the rounding errors of a pass.
+    """
+
+    def __init__(self, model: RewardMixingMDP) -> None:
+        self.model = model
+        self.expect = Expectation(model)
+        num_contexts = model.num_contexts
+        self.laws = np.ascontiguousarray(np.moveaxis(model.laws, 0, -1)).reshape(-1, model.num_values, num_contexts)
+        self.means = np.ascontiguousarray(np.moveaxis(model.means, 0, -1)).reshape(-1, num_contexts)
+        self.margin = rounding_bound(model, self.expect.width)
+
+    def run(
+        self, step: Callable[[int, Floats], tuple[Floats, Ints, Ints]], last: int, deadline: float, *, exact: bool
+    ) -> Sweep | None:
+        """From the last step to the first; None if the deadline (time.perf_counter) passed on the way.
+
+        Args:
+            step: (t, values at step t + 1) -> values (S, 1 + M, N), actions (S, N) and next nodes (S, N, Z) of step t.
+            last: points after the last step, where nothing is left to earn.
+            deadline: asked for before every step.
+            exact: whether no step interpolates.
+        """
+        model = self.model
+        value = np.zeros((model.num_states, 1 + model.num_contexts, last))
+        actions, successors = [], []
+        for t in reversed(range(model.horizon)):
+            if time.perf_counter() > deadline:
+                return None
+            value, best, moves = step(t, value)
+            actions.append(best)
+            successors.append(moves)
+        lower = float(dot(model.initial, product(value[:, 1:, 0], model.weights)))
+        upper = max(float(dot(model.initial, value[:, 0, 0])) * float(model.weights.sum()), lower)
+        points = max(best.shape[1] for best in actions)
+        return Sweep(
+            lower - self.margin,
+            upper + self.margin,
+            points,
+            exact,
+            2 * self.margin,
+            lambda: compact_controller(actions[::-1], successors[::-1], model),
+        )
+
+    def blocks(
+        self, rows: Ints, starts: Ints, later: Floats
+    ) -> Iterator[tuple[slice, slice, tuple[Floats | Ints, ...]]]:
+        """(states, their part of ``rows``, what backups ask of it: laws, means, starts, labels and ahead), in blocks.
+
+        Args:
+            rows: state-actions, increasing.
+            starts: (S + 1,) place in ``rows`` of the first of each state.
+            later: (S, 1 + M, L) values at the next step.
+        """
+        flat = later.reshape(later.shape[0], -1)
+        for low, high in _cuts(starts, 8 * flat.shape[1]):
+            part = slice(starts[low], starts[high])
+            chosen = rows[part]
+            ahead = self.expect(chosen, flat).reshape(-1, *later.shape[1:])
+            own, labels = starts[low : high + 1] - starts[low], chosen % self.model.num_actions
+            yield slice(low, high), part, (self.laws[chosen], self.means[chosen], own, labels, ahead)
 
 
 class Expectation:
@@ -82,7 +160,10 @@ class Expectation:
 
 
 def pass_bytes(model: RewardMixingMDP, points: int) -> float:
-    """Estimate of the memory of one backward pass with so many belief points a step."""
+    """Estimate of the memory of one backward pass with so many belief points a step.
+
+    The tables of the controller, two steps of values, one block of products.
+    """
     cells = float(model.num_states) * points
     width = 2 if points < 1 << 15 else 4
     tables = cells * model.horizon * (1 + model.num_values) * width
@@ -92,24 +173,24 @@ def pass_bytes(model: RewardMixingMDP, points: int) -> float:
     return tables + values + block + model.horizon * rows + 8 * rows * model.num_contexts * (model.num_values + 1)
 
 
-def blocks(starts: Ints, row_bytes: int) -> list[tuple[int, int]]:
+def _cuts(starts: Ints, row_bytes: int) -> Iterator[tuple[int, int]]:
     """Ranges of states whose rows fill a block each."""
     wanted = max(BLOCK_ROWS, BLOCK_BYTES // row_bytes)
-    cuts: list[tuple[int, int]] = []
     low, last = 0, starts.size - 1
     while low < last:
         high = max(int(np.searchsorted(starts, starts[low] + wanted, "right")) - 1, low + 1)
-        cuts.append((low, min(high, last)))
-        low = cuts[-1][1]
-    return cuts
+        yield low, high
+        low = high
 
 
-def compact(actions: Sequence[Ints], successors: Sequence[Ints], first: Ints, model: RewardMixingMDP) -> Controller:
-    """The controller of these tables without the node columns that no path from ``first`` enters."""
+def compact_controller(actions: Sequence[Ints], successors: Sequence[Ints], model: RewardMixingMDP) -> Controller:
+    """The controller of these tables, which starts at node 0 in every state, in little memory.
+
+    Node columns that no path enters are left out; numbers have the smallest type that holds them.
+    """
     lean_actions: list[Ints] = []
     lean_successors: list[Ints] = []
-    used = np.unique(first)
-    new_first = np.searchsorted(used, first)
+    used = np.zeros(1, dtype=np.int64)
     for t, (plays, moves) in enumerate(zip(actions, successors, strict=True)):
         plays, moves = (plays, moves) if used.size == plays.shape[1] else (plays[:, used], moves[:, used])
         if t + 1 == len(actions):
@@ -122,4 +203,5 @@ def compact(actions: Sequence[Ints], successors: Sequence[Ints], first: Ints, mo
             renamed = np.cumsum(entered) - 1
         lean_actions.append(shut(plays.astype(width_of(model.num_actions))))
         lean_successors.append(shut(renamed.astype(width_of(used.size))[moves]))
-    return Controller(tuple(lean_actions), tuple(lean_successors), new_first, model.reward_values)
+    first = np.zeros(model.num_states, dtype=np.int64)
+    return Controller(tuple(lean_actions), tuple(lean_successors), first, model.reward_values)

@@ -19,18 +19,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._core.algebra import dot, product
+from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats, Ints, as_instance
 from rewardmix._core.limits import afford_table
 from rewardmix._core.portable import angles
 from rewardmix._core.streams import Role, generator
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.backward_pass import Expectation, compact
-from rewardmix.planning.grid import Reach, log_ratios
+from rewardmix.planning.backward_pass import Expectation, compact_controller
+from rewardmix.planning.grid import BeliefGrid
 from rewardmix.planning.planner import plan
 from rewardmix.planning.plans import AlphaVectors, Plan
-from rewardmix.planning.points import reachable_beliefs, sampled_beliefs, spread_out
+from rewardmix.planning.points import nearest_point, reachable_beliefs, sampled_beliefs, spread_beliefs
 from rewardmix.policy import Controller, MarkovPolicy, certain, uniform
 
 NODES = 256
@@ -121,7 +121,7 @@ def as_controller(decide: AlphaVectors, model: RewardMixingMDP, nodes: list[Floa
                 likelihood = np.moveaxis(model.laws[:, states[:, None], plays, z], 0, -1)
                 moves[:, :, z] = nearest(bayes.update(beliefs, likelihood), nodes[t + 1])
         successors.append(moves)
-    return compact(actions, successors, np.zeros(model.num_states, dtype=np.int64), model)
+    return compact_controller(actions, successors, model)
 
 
 def nearest(beliefs: Floats, nodes: Floats) -> Ints:
@@ -130,7 +130,7 @@ def nearest(beliefs: Floats, nodes: Floats) -> Ints:
     Of two contexts a belief is an angle, arctan sqrt(b_0 / b_1), and the nodes come in increasing order of it.
     """
     if nodes.shape[1] > 2:
-        return np.asarray(np.argmax(product(np.sqrt(beliefs), np.sqrt(nodes).T), axis=-1))
+        return nearest_point(beliefs, nodes)
     own = angles(*np.sqrt(nodes).T)
     middles, sought = (own[1:] + own[:-1]) / 2, angles(*np.moveaxis(np.sqrt(beliefs), -1, 0))
     return np.asarray(np.searchsorted(middles, sought))
@@ -140,14 +140,14 @@ def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
     """For each step, beliefs to round to: all reachable ones if few, else a grid or spread-out samples."""
     start = model.weights[None] / model.weights.sum()
     if model.num_contexts == 2:
-        reach = Reach(model.weights, log_ratios(*model.laws.reshape(2, -1)), model.horizon)
-        grids = [reach.grid(t, count) for t in range(model.horizon)]
-        return [np.stack([grid, 1.0 - grid], axis=1) for grid in grids]
+        grid = BeliefGrid(model)
+        axes = [grid.axes(t, count)[0] for t in range(model.horizon)]
+        return [np.stack([axis, 1.0 - axis], axis=1) for axis in axes]
     reachable = reachable_beliefs(model, 2 * count)
     if reachable is not None:
         return reachable
     sampled = sampled_beliefs(model, [start] * model.horizon, None, 8 * count, generator(0, Role.BASELINE_BELIEFS))
-    return [start, *(spread_out(start, found, count) for found in sampled[1:])]
+    return [start, *(spread_beliefs(start, found, count) for found in sampled[1:])]
 
 
 def _belief_baseline(name: str, vectors: Floats, model: RewardMixingMDP) -> Baseline:

@@ -1,25 +1,16 @@
-"""Belief grids, common to all states: where a belief can be, the grids of two and of more contexts, a pass over them.
+"""Belief grids, common to all states: where a belief can be, the grids over it, and a backward pass on them.
 
 Where a belief can be. The belief in one of two contexts has log-odds that move by log(q_0 / q_1) at each outcome, so
 after t steps from the weights they lie in an interval that is known in advance; and where few log-ratios occur, at few
 points. A grid covers only that interval, or is exactly those points. Spacing is even in arcsin(sqrt(b)).
 
-One backward pass, whatever the number of contexts:
-
-    value[s, 0, k]        an upper bound of the best value at grid belief k
-    value[s, 1 + m, k]    what one policy (node k of the controller) earns in context m
-    for t = H .. 1:       ahead = T2 value, one matrix product; then the backup of the geometry
-
-Between passes a state-action is dropped at a step if its upper bound is below what another action is known to earn,
-at every belief of the range: fine passes then touch few actions. No optimal action is lost, so the bracket holds.
-
-Two contexts (``Segment``): beliefs in context 0. For each (s, a), grid belief b and outcome with laws q:
+Two contexts: beliefs in context 0. For each (s, a), grid belief b and outcome with laws q:
 n = sum_m b_m q_m,   b' = b q / n,   g_j <= b' <= g_j+1
 
     upper += n * interpolation of the next upper bounds at b'      the best value is convex in the belief
     lower += q * next pair of values at j*                         j* the better of j, j+1, one for all next states
 
-Three and more (``Box``): a product grid over the simplex. A belief has coordinates r_i = b_i / (b_i + b_i+1 + ...),
+Three and more: a product grid over the simplex. A belief has coordinates r_i = b_i / (b_i + b_i+1 + ...),
 i = 0 .. M-2, each between 0 and 1 and each with a grid of its own. For three contexts, lines of equal r_0 and rays of
 equal r_1 cut the triangle into trapezoids. A posterior lies in a cell with 2^(M-1) corners and is the mixture of them
 with product weights: with the later coordinates fixed, beliefs that differ in r_0 alone lie on a segment, and so on for
@@ -30,38 +21,42 @@ r_1. By convexity
 
 r_1, r_2, ... move by Bayes updates of their own, whatever r_0 is, and along a ray r_0 moves monotonically: a moving
 pointer finds the cell. The number of points is resolution ** (M-1): for few contexts this narrows the bracket far
-faster than points with a sawtooth do, for many it is hopeless.
+faster than points with a sawtooth do, for many it is hopeless. The product grid of two contexts is the first one, and
+would do; but its backup takes 1.4 to 1.6 times the time there, so two contexts keep a backup of their own.
+
+Between passes a state-action is dropped at a step if its upper bound is below what another action is known to earn,
+at every belief of the range: fine passes then touch few actions. No optimal action is lost, so the bracket holds.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.algebra import dot, product
 from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.portable import HALF_PI, angle, exp, exps, log, logs, sins
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.backward_pass import Expectation, Sweep, blocks, compact, pass_bytes
-from rewardmix.planning.plans import rounding_bound
+from rewardmix.planning.backward_pass import BackwardPass, Sweep, pass_bytes
 
-REACHABLE_CAP = 1024
+MOST_FOLLOWED = 1024
 """Sets of reachable beliefs are followed up to this size."""
-FEW = 256
+ALWAYS_FEW = 256
 """Up to so many points a step, sets that are known for all steps are used from the first sweep on."""
-DIGITS = 11
+ODDS_DIGITS = 11
 """Log-odds that agree to so many decimals are one point."""
 MARGIN = 1e-10
 """What an interval of log-odds is widened by, so that no rounded belief falls off the grid ..."""
 MARGIN_PER_STEP = 2e-11
 """... and more at every step: posteriors of the widened end, and of points left out as equal, stay inside."""
+MOST_GRID_POINTS = 2_000_000
+"""A finer product grid than this is not tried."""
+
+Axes = tuple[Floats, ...]
 
 
 def log_ratios(first: Floats, second: Floats) -> Floats:
@@ -99,7 +94,7 @@ class Reach:
     def few(self, step: int, resolution: int) -> bool:
         """Whether the grid of this step is the reachable points themselves."""
         points = self.points[step]
-        return points is not None and points.size <= max(2 * resolution, FEW if self.finite else 0)
+        return points is not None and points.size <= max(2 * resolution, ALWAYS_FEW if self.finite else 0)
 
     def grid(self, step: int, resolution: int) -> Floats:
         """Beliefs in context 0 at ``step``: the reachable points if few, else evenly spaced in angle."""
@@ -127,17 +122,17 @@ def inverse_widths(grid: Floats) -> Floats:
 
 
 def _moved(points: Floats, ratios: Floats) -> Floats | None:
-    if points.size * ratios.size > 16 * REACHABLE_CAP:
+    if points.size * ratios.size > 16 * MOST_FOLLOWED:
         return None  # so many ratios do not come together again
     with np.errstate(invalid="ignore"):
         moved = (points[:, None] + ratios).ravel()  # inf - inf: an outcome that a sure belief excludes
     moved = _distinct(moved[~np.isnan(moved)])
-    return moved if moved.size <= REACHABLE_CAP else None
+    return moved if moved.size <= MOST_FOLLOWED else None
 
 
 def _distinct(odds: Floats) -> Floats:
-    """Increasing, one of each group that agrees to ``DIGITS`` decimals, itself not rounded."""
-    return odds[np.unique(np.round(odds, DIGITS), return_index=True)[1]]
+    """Increasing, one of each group that agrees to ``ODDS_DIGITS`` decimals, itself not rounded."""
+    return odds[np.unique(np.round(odds, ODDS_DIGITS), return_index=True)[1]]
 
 
 def _belief(odds: Floats) -> Floats:
@@ -149,135 +144,85 @@ def _angle(odds: float) -> float:
     return float(angle(exp(min(odds, 700.0) / 2), 1.0)) if odds < math.inf else HALF_PI
 
 
-Axes = tuple[Floats, ...]
+class BeliefGrid:
+    """Product grids over the beliefs between any number of contexts; resolutions are values of each coordinate."""
 
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Some states with their rows (the state-actions in play), and the tables to fill for them.
-
-    Attributes:
-        laws: (R, Z, M) law of the outcome in each context.
-        means: (R, M) expected reward in each context.
-        starts: (n + 1,) first row of each state.
-        labels: (R,) action of each row.
-        ahead: (R, 1 + M, L) expected next values at the next grid.
-        value: (n, 1 + M, N) to fill.
-        best: (n, N) action, to fill.
-        moves: (n, N, Z) next node, to fill.
-        keep: (R,) whether the row may be optimal somewhere, to fill.
-    """
-
-    laws: Floats
-    means: Floats
-    starts: Ints
-    labels: Ints
-    ahead: Floats
-    value: Floats
-    best: Ints
-    moves: Ints
-    keep: NDArray[np.bool_]
-
-
-class Geometry(Protocol):
-    """Grids over beliefs, and the backup on them."""
-
-    first: int
-    """Resolution to begin with."""
-    largest: int
-    """Finest resolution."""
-    growth: int
-    """The number of points grows as resolution ** growth."""
+    def __init__(self, model: RewardMixingMDP) -> None:
+        self.horizon, self.growth = model.horizon, model.num_contexts - 1
+        self.first = {1: 24, 2: 12}.get(self.growth, 2)
+        self.largest = 1 << 15 if self.growth == 1 else int(MOST_GRID_POINTS ** (1.0 / self.growth)) - 2
+        self.steps = 16.0 if self.growth == 1 else 2.0**self.growth * 2 * (model.num_contexts + 1)
+        """Simple steps that one outcome takes at one point of the grid."""
+        laws = model.laws.reshape(model.num_contexts, -1)
+        self.reaches = []
+        for i in range(self.growth):
+            ratios = np.unique(np.concatenate([log_ratios(laws[i], other) for other in laws[i + 1 :]]))
+            odds = np.array([model.weights[i], model.weights[i + 1 :].sum()])
+            self.reaches.append(Reach(odds, ratios, model.horizon, follow=i == self.growth - 1))
 
     def axes(self, step: int, resolution: int) -> Axes:
-        """The grid of a step; at step H any grid."""
+        """Values of each coordinate; after the last step any."""
+        if step == self.horizon:
+            return (np.array([0.0, 1.0]),) * self.growth
+        return tuple(reach.grid(step, resolution) for reach in self.reaches)
 
     def exact(self, resolution: int) -> bool:
-        """Whether the grids hold every belief that can be reached."""
-
-    steps: float
-    """Simple steps that one outcome takes at one point of the grid."""
+        """Whether the grids hold every belief that can be reached; never known for more than two contexts."""
+        return self.growth == 1 and all(self.reaches[0].few(t, resolution) for t in range(self.horizon))
 
     def points(self, resolution: int) -> int:
-        """Most points that a grid has."""
-
-    def backup(self, block: Block, now: Axes, later: Axes, slack: float) -> None:
-        """Fill value, best, moves and keep of a block of states."""
+        """Points of a full grid."""
+        return int((resolution + 2) ** self.growth)
 
 
-class GridSweeper:
-    """Sweeps on the grids of a geometry; remembers which state-actions are still in play."""
+class GridSweeper(BackwardPass):
+    """Passes on belief grids; remembers which state-actions are still in play."""
 
-    def __init__(self, model: RewardMixingMDP, geometry: Geometry) -> None:
-        self.model = model
-        self.geometry = geometry
-        self.first, self.largest, self.growth = geometry.first, geometry.largest, geometry.growth
-        self.expect = Expectation(model)
-        num_contexts = model.num_contexts
-        self.laws = np.ascontiguousarray(np.moveaxis(model.laws, 0, -1)).reshape(-1, model.num_values, num_contexts)
-        self.means = np.ascontiguousarray(np.moveaxis(model.means, 0, -1)).reshape(-1, num_contexts)
+    def __init__(self, model: RewardMixingMDP) -> None:
+        super().__init__(model)
+        self.grid = BeliefGrid(model)
+        self.first, self.largest, self.growth = self.grid.first, self.grid.largest, self.grid.growth
         self.keep = np.ones((model.horizon, model.num_states, model.num_actions), dtype=np.bool_)
-        self.margin = rounding_bound(model, self.expect.width)
 
     def bytes(self, resolution: int) -> float:
-        """Memory of a pass: the tables of the controller, two steps of values, one block of products."""
-        return pass_bytes(self.model, self.geometry.points(resolution))
+        """Memory of a pass."""
+        return pass_bytes(self.model, self.grid.points(resolution))
 
     def work(self, resolution: int) -> float:
         """Simple steps of a pass over the state-actions that are still in play."""
         ahead = self.expect.steps * (1 + self.model.num_contexts)
-        backup = self.model.num_values * self.geometry.steps
-        return float(np.count_nonzero(self.keep)) * self.geometry.points(resolution) * (ahead + backup)
+        backup = self.model.num_values * self.grid.steps
+        return float(np.count_nonzero(self.keep)) * self.grid.points(resolution) * (ahead + backup)
 
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
         """One backward pass."""
-        model, num_states, num_contexts = self.model, self.model.num_states, self.model.num_contexts
-        grids = [self.geometry.axes(t, resolution) for t in range(model.horizon + 1)]
-        sizes = [_size(axes) for axes in grids]
-        index = width_of(max(*sizes, model.num_actions), "int16")
-        later = np.zeros((num_states, 1 + num_contexts, sizes[-1]))
-        actions, successors = [], []
-        for t in reversed(range(model.horizon)):
-            if time.perf_counter() > deadline:
-                return None
-            best = np.empty((num_states, sizes[t]), dtype=index)
-            moves = np.empty((*best.shape, model.num_values), dtype=index)
-            later = self._step(t, later, grids[t], grids[t + 1], best, moves)
-            actions.append(best)
-            successors.append(moves)
-        lower = float(dot(model.initial, product(later[:, 1:, 0], model.weights)))
-        upper = max(float(dot(model.initial, later[:, 0, 0])) * float(model.weights.sum()), lower)
-        return Sweep(
-            lower - self.margin,
-            upper + self.margin,
-            max(sizes[:-1]),
-            self.geometry.exact(resolution),
-            2 * self.margin,
-            lambda: compact(actions[::-1], successors[::-1], np.zeros(num_states, dtype=np.int64), model),
-        )
+        axes = [self.grid.axes(t, resolution) for t in range(self.model.horizon + 1)]
+        sizes = [math.prod(axis.size for axis in now) for now in axes]
+        index = width_of(max(*sizes, self.model.num_actions), "int16")
+
+        def step(t: int, later: Floats) -> tuple[Floats, Ints, Ints]:
+            best = np.empty((self.model.num_states, sizes[t]), dtype=index)
+            moves = np.empty((*best.shape, self.model.num_values), dtype=index)
+            return self._step(t, later, axes[t], axes[t + 1], best, moves), best, moves
+
+        return self.run(step, sizes[-1], deadline, exact=self.grid.exact(resolution))
 
     def _step(self, t: int, later: Floats, now_axes: Axes, later_axes: Axes, best: Ints, moves: Ints) -> Floats:
         """The values at step t; fills ``best`` and ``moves``, and drops rows that cannot be optimal."""
-        index, starts = rows_in_play(self.keep[t])
+        from rewardmix.planning.backups import backup_product_grid, backup_two_contexts
+
+        backup: Callable[..., None] = backup_product_grid
+        if self.growth > 1:
+            places = product_places(now_axes, later_axes)
+        else:
+            backup, places = backup_two_contexts, (now_axes[0], later_axes[0], inverse_widths(later_axes[0]))
+        rows, starts = rows_in_play(self.keep[t])
         value = np.empty((self.model.num_states, 1 + self.model.num_contexts, best.shape[1]))
-        flat = later.reshape(self.model.num_states, -1)
-        labels = index % self.model.num_actions
-        keep = np.empty(index.size, dtype=np.bool_)
-        for low, high in blocks(starts, 8 * flat.shape[1]):
-            part = slice(starts[low], starts[high])
-            block = Block(
-                laws=self.laws[index[part]],
-                means=self.means[index[part]],
-                starts=starts[low : high + 1] - starts[low],
-                labels=labels[part],
-                ahead=self.expect(index[part], flat).reshape(-1, *later.shape[1:]),
-                value=value[low:high],
-                best=best[low:high],
-                moves=moves[low:high],
-                keep=keep[part],
-            )
-            self.geometry.backup(block, now_axes, later_axes, 2 * self.margin)
-        self.keep[t].flat[index] = keep
+        keep = np.empty(rows.size, dtype=np.bool_)
+        for states, part, tables in self.blocks(rows, starts, later):
+            out = value[states], best[states], moves[states], keep[part]
+            backup(*tables, *places, 2 * self.margin, *out)
+        self.keep[t].flat[rows] = keep
         return value
 
 
@@ -288,94 +233,14 @@ def rows_in_play(keep: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     return np.flatnonzero(keep), starts
 
 
-def _size(axes: Axes) -> int:
-    return int(np.prod([axis.size for axis in axes]))
-
-
-class Segment:
-    """Beliefs between two contexts."""
-
-    first = 24
-    largest = 1 << 15
-    growth = 1
-    steps = 16.0
-
-    def __init__(self, model: RewardMixingMDP) -> None:
-        self.horizon = model.horizon
-        ratios = log_ratios(model.laws[0].ravel(), model.laws[1].ravel())
-        self.reach = Reach(model.weights, ratios, model.horizon)
-
-    def axes(self, step: int, resolution: int) -> Axes:
-        """Beliefs in context 0."""
-        return (np.array([0.0, 1.0]) if step == self.horizon else self.reach.grid(step, resolution),)
-
-    def exact(self, resolution: int) -> bool:
-        """Whether every step has its reachable points as grid."""
-        return all(self.reach.few(t, resolution) for t in range(self.horizon))
-
-    def points(self, resolution: int) -> int:
-        """Points of a full grid."""
-        return resolution + 2
-
-    def backup(self, block: Block, now: Axes, later: Axes, slack: float) -> None:
-        """One backward step for a block of states."""
-        from rewardmix.planning.backups import backup_two
-
-        backup_two(
-            block.laws, block.means, block.starts, block.labels, block.ahead,
-            now[0], later[0], inverse_widths(later[0]), slack,
-            block.value, block.best, block.moves, block.keep,
-        )  # fmt: skip
-
-
-MOST_POINTS = 2_000_000
-"""A finer grid than this is not tried."""
-
-
-class Box:
-    """Beliefs between any number of contexts."""
-
-    def __init__(self, model: RewardMixingMDP) -> None:
-        self.horizon, self.growth = model.horizon, model.num_contexts - 1
-        self.first = 12 if model.num_contexts == 3 else 2
-        self.steps = 2.0**self.growth * 2 * (model.num_contexts + 1)
-        self.largest = int(MOST_POINTS ** (1.0 / self.growth)) - 2
-        laws = model.laws.reshape(model.num_contexts, -1)
-        self.reaches = []
-        for i in range(self.growth):
-            ratios = np.unique(np.concatenate([log_ratios(laws[i], other) for other in laws[i + 1 :]]))
-            odds = np.array([model.weights[i], model.weights[i + 1 :].sum()])
-            self.reaches.append(Reach(odds, ratios, model.horizon, follow=i == self.growth - 1))
-
-    def axes(self, step: int, resolution: int) -> Axes:
-        """Values of each coordinate."""
-        if step == self.horizon:
-            return (np.array([0.0, 1.0]),) * self.growth
-        return tuple(reach.grid(step, resolution) for reach in self.reaches)
-
-    def exact(self, resolution: int) -> bool:
-        """Never known."""
-        return False
-
-    def points(self, resolution: int) -> int:
-        """Points of a full grid."""
-        return int((resolution + 2) ** self.growth)
-
-    def backup(self, block: Block, now: Axes, later: Axes, slack: float) -> None:
-        """One backward step for a block of states."""
-        from rewardmix.planning.backups import backup_box
-
-        sizes = np.array([axis.size for axis in later[1:]])
-        table = np.zeros((sizes.size, sizes.max()))
-        for row, axis in zip(table, later[1:], strict=True):
-            row[: axis.size] = axis
-        cells, offsets = cells_of(tuple(axis.size for axis in now))
-        backup_box(
-            block.laws, block.means, block.starts, block.labels, block.ahead,
-            now[0], rays_of(now[1:]), cells, offsets,
-            later[0], inverse_widths(later[0]), table, sizes, strides_of(sizes), slack,
-            block.value, block.best, block.moves, block.keep,
-        )  # fmt: skip
+def product_places(now: Axes, later: Axes) -> tuple[Floats | Ints, ...]:
+    """The two grids as ``backup_product_grid`` takes them."""
+    sizes = np.array([axis.size for axis in later[1:]])
+    table = np.zeros((sizes.size, sizes.max()))
+    for row, axis in zip(table, later[1:], strict=True):
+        row[: axis.size] = axis
+    cells, offsets = cells_of(tuple(axis.size for axis in now))
+    return now[0], rays_of(now[1:]), cells, offsets, later[0], inverse_widths(later[0]), table, sizes, strides_of(sizes)
 
 
 def rays_of(axes: Axes) -> Floats:

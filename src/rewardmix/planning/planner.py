@@ -21,10 +21,23 @@ from rewardmix._core.portable import log
 from rewardmix._core.portable import power as power_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.backward_pass import Sweep
-from rewardmix.planning.grid import Box, GridSweeper, Segment
+from rewardmix.planning.grid import GridSweeper
 from rewardmix.planning.plans import Plan, PlanInfo, Round
-from rewardmix.planning.points import Both, point_sweeper
+from rewardmix.planning.points import GridAndPoints, point_sweeper
 from rewardmix.policy import Controller
+
+SAFETY = 1.06
+"""What the predicted resolution is multiplied by."""
+LEAP = 12.0
+"""Most by which one refinement multiplies the resolution."""
+LEAST_LEAP = 1.25
+"""Least by which it does: a grid that is hardly finer is not worth a pass."""
+PASS_MEMORY = 4 * GIB
+"""Bytes that a pass may take, but for the first one: the same on every machine that has them."""
+PLANNING_WORK = 2e10
+"""Simple steps for one plan of learning or fitting; with two or three contexts the gap is met long before."""
+WORK_PER_CELL = 1e5
+"""In large models as many for each outcome of a state-action, and for each of its moves, at every step."""
 
 
 def plan(
@@ -47,7 +60,7 @@ def plan(
     """
     wanted = request(gap, work_limit, time_limit, on_update)
     afford_plan(as_instance("model", model, RewardMixingMDP))
-    policy, lower, upper, info = refine(_sweeper(model), wanted)
+    policy, lower, upper, info = narrow(_sweeper(model), wanted)
     return Plan(policy, lower, upper, info, model)
 
 
@@ -66,17 +79,11 @@ def _moves(model: RewardMixingMDP) -> int:
 def _sweeper(model: RewardMixingMDP) -> Sweeper:
     """Grids for two and three contexts, points too for more; points alone where they are all that can be reached."""
     if model.num_contexts == 2:
-        return GridSweeper(model, Segment(model))
+        return GridSweeper(model)
     points = point_sweeper(model)
     if points.complete:
         return points
-    return GridSweeper(model, Box(model)) if model.num_contexts == 3 else Both(model, points)
-
-
-PLANNING_WORK = 2e10
-"""Simple steps for one plan of learning or fitting; with two or three contexts the gap is met long before."""
-WORK_PER_CELL = 1e5
-"""In large models as many for each outcome of a state-action, and for each of its moves, at every step."""
+    return GridSweeper(model) if model.num_contexts == 3 else GridAndPoints(model, points)
 
 
 def usual_work(model: RewardMixingMDP) -> float:
@@ -85,18 +92,8 @@ def usual_work(model: RewardMixingMDP) -> float:
     return max(PLANNING_WORK, WORK_PER_CELL * cells)
 
 
-SAFETY = 1.06
-"""What the predicted resolution is multiplied by."""
-LEAP = 12.0
-"""Most by which one refinement multiplies the resolution."""
-LEAST = 1.25
-"""Least by which it does: a grid that is hardly finer is not worth a pass."""
-MEMORY = 4 * GIB
-"""Bytes that a pass may take, but for the first one: the same on every machine that has them."""
-
-
 class Sweeper(Protocol):
-    """What ``refine`` drives."""
+    """What ``narrow`` drives."""
 
     first: int
     """Resolution to begin with."""
@@ -142,7 +139,7 @@ def request(gap: object, work_limit: object, time_limit: object, on_update: Call
     return Request(as_number("gap", gap, above=0.0), work, seconds, on_update)
 
 
-def refine(sweeper: Sweeper, wanted: Request) -> tuple[Controller, float, float, PlanInfo]:
+def narrow(sweeper: Sweeper, wanted: Request) -> tuple[Controller, float, float, PlanInfo]:
     """(policy, lower, upper, info): sweep at growing resolutions."""
     began = time.perf_counter()
     resolution = sweeper.first
@@ -196,7 +193,7 @@ def next_resolution(history: list[tuple[int, float]], gap: float, growth: int) -
         power, leap = min(max(power, 1.5), 2.2), LEAP
     factor: float = SAFETY * power_of(max(found / gap, 1.0), 1.0 / power)
     most: float = power_of(leap, 1.0 / growth)
-    return math.ceil(resolution * min(max(factor, LEAST), most))
+    return math.ceil(resolution * min(max(factor, LEAST_LEAP), most))
 
 
 def _left(wanted: Request, spent: float, seconds: float) -> tuple[float, str]:
@@ -210,8 +207,8 @@ def _affordable(sweeper: Sweeper, wanted: int, resolution: int, left: tuple[floa
     """The finest resolution up to ``wanted`` that memory and work allow, or why there is none finer than this one."""
     if resolution >= sweeper.largest:
         return resolution, "finest grid"
-    least = min(math.ceil(LEAST * resolution), sweeper.largest)
-    room, (work, limit) = float(MEMORY), left
+    least = min(math.ceil(LEAST_LEAP * resolution), sweeper.largest)
+    room, (work, limit) = float(PASS_MEMORY), left
     if sweeper.bytes(least) > room:
         return resolution, "memory"
     if sweeper.work(least) > work:

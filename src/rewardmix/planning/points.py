@@ -14,24 +14,22 @@ takes the better of each bound.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._core.algebra import dot, product
+from rewardmix._core.algebra import product
 from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.streams import Role, generator
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP, mixed, state_action
-from rewardmix.planning.backward_pass import Expectation, Sweep, blocks, compact, pass_bytes
-from rewardmix.planning.grid import Box, GridSweeper
-from rewardmix.planning.plans import rounding_bound
+from rewardmix.planning.backward_pass import BackwardPass, Sweep, pass_bytes
+from rewardmix.planning.grid import GridSweeper
 
-DIGITS = 12
+BELIEF_DIGITS = 12
 """Beliefs that agree to so many decimals are one point."""
-CHUNK = 1 << 22
+UNFOLDED_ENTRIES = 1 << 22
 """Largest number of entries of transition rows that are unfolded at once."""
 
 
@@ -39,22 +37,22 @@ def reachable_beliefs(model: RewardMixingMDP, cap: int) -> list[Floats] | None:
     """H arrays (N_t, M) of all beliefs that can occur at each step, or None if a step has more than ``cap``."""
     laws = np.moveaxis(model.laws, 0, -1).reshape(-1, model.num_contexts)
     laws = laws[laws.sum(axis=1) > 0]
-    laws = distinct(laws / laws.sum(axis=1, keepdims=True))
+    laws = distinct_beliefs(laws / laws.sum(axis=1, keepdims=True))
     sets = [model.weights[None] / model.weights.sum()]
     for _ in range(1, model.horizon):
         if sets[-1].shape[0] * laws.shape[0] > 64 * cap:
             return None
-        joint = (sets[-1][:, None] * laws).reshape(-1, model.num_contexts)
-        total = joint.sum(axis=1)
-        sets.append(distinct(joint[total > 0] / total[total > 0, None]))
+        before = sets[-1][:, None]
+        possible = (before * laws).sum(axis=-1) > 0
+        sets.append(distinct_beliefs(bayes.update(before, laws)[possible]))
         if sets[-1].shape[0] > cap:
             return None
     return sets
 
 
-def distinct(beliefs: Floats) -> Floats:
-    """One of each group of beliefs that agree to ``DIGITS`` decimals."""
-    _, kept = np.unique(np.round(beliefs, DIGITS), axis=0, return_index=True)
+def distinct_beliefs(beliefs: Floats) -> Floats:
+    """One of each group of beliefs that agree to ``BELIEF_DIGITS`` decimals."""
+    _, kept = np.unique(np.round(beliefs, BELIEF_DIGITS), axis=0, return_index=True)
     return beliefs[np.sort(kept)]
 
 
@@ -76,8 +74,7 @@ def sampled_beliefs(
         actions = rng.integers(model.num_actions, size=count)
         if hope is not None:
             greedy = rng.random(count) < 0.7
-            nearest = np.argmax(product(np.sqrt(beliefs[greedy]), np.sqrt(points[t]).T), axis=1)
-            actions[greedy] = hope[t][states[greedy], nearest]
+            actions[greedy] = hope[t][states[greedy], nearest_point(beliefs[greedy], points[t])]
         laws = model.laws[:, states, actions].transpose(1, 2, 0)  # (count, Z, M)
         outcomes = _draw(mixed(beliefs.T[:, :, None], np.moveaxis(laws, -1, 0)), rng)
         beliefs = bayes.update(beliefs, laws[np.arange(count), outcomes])
@@ -85,7 +82,12 @@ def sampled_beliefs(
     return found
 
 
-def spread_out(points: Floats, candidates: Floats, count: int) -> Floats:
+def nearest_point(beliefs: Floats, points: Floats) -> Ints:
+    """Index of the point (K, M) at the least Hellinger distance from each belief (..., M)."""
+    return np.asarray(np.argmax(product(np.sqrt(beliefs), np.sqrt(points).T), axis=-1))
+
+
+def spread_beliefs(points: Floats, candidates: Floats, count: int) -> Floats:
     """``points`` and up to ``count`` candidates, each the farthest (Hellinger) from all before it."""
     roots, chosen = np.sqrt(candidates), []
     affinity = np.max(product(roots, np.sqrt(points).T), axis=1)
@@ -99,7 +101,7 @@ def spread_out(points: Floats, candidates: Floats, count: int) -> Floats:
 
 
 def _next_states(model: RewardMixingMDP, rows: Ints, rng: np.random.Generator) -> Ints:
-    step = max(1, CHUNK // model.num_states)
+    step = max(1, UNFOLDED_ENTRIES // model.num_states)
     parts = []
     for low in range(0, rows.size, step):
         laws = model.transition_rows[rows[low : low + step]]
@@ -114,26 +116,21 @@ def _draw(laws: Floats, rng: np.random.Generator) -> Ints:
     return np.asarray(np.minimum(drawn, laws.shape[1] - 1))
 
 
-REACHABLE_CAP = 512
+MOST_REACHABLE = 512
 """If no step has more reachable beliefs, all of them are used."""
 CANDIDATES = 4
 """Beliefs that are sampled for each point that a step may have."""
 
 
-class PointSweeper:
-    """Sweeps on point sets that grow."""
+class PointSweeper(BackwardPass):
+    """Passes on point sets that grow, or on all reachable beliefs where they are known."""
 
     first = 32
     largest = 4096
     growth = 2
 
     def __init__(self, model: RewardMixingMDP, reachable: list[Floats] | None) -> None:
-        self.model = model
-        self.expect = Expectation(model)
-        num_contexts = model.num_contexts
-        self.laws = np.ascontiguousarray(np.moveaxis(model.laws, 0, -1)).reshape(-1, model.num_values, num_contexts)
-        self.means = np.ascontiguousarray(np.moveaxis(model.means, 0, -1)).reshape(-1, num_contexts)
-        self.margin = rounding_bound(model, self.expect.width)
+        super().__init__(model)
         self.rows = np.arange(self.means.shape[0])
         self.starts = np.arange(model.num_states + 1) * model.num_actions
         self.complete = reachable is not None
@@ -162,74 +159,44 @@ class PointSweeper:
 
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
         """Add points up to ``resolution`` a step, then one backward pass."""
-        model, num_states = self.model, self.model.num_states
-        points = self.points if self.complete else self._grown(resolution)
-        later, next_points = (
-            np.zeros((num_states, 1 + model.num_contexts, model.num_contexts)),
-            np.eye(model.num_contexts),
-        )
-        actions, hopes, successors = [], [], []
-        for t in reversed(range(model.horizon)):
-            if time.perf_counter() > deadline:
-                return None
-            best = np.zeros((num_states, points[t].shape[0]), dtype=width_of(model.num_actions, "int32"))
-            hope = np.zeros_like(best)
-            moves = np.zeros((*best.shape, model.num_values), dtype=width_of(next_points.shape[0], "int16"))
-            later = self._step(later, points[t], next_points, best, hope, moves)
-            next_points = points[t]
-            actions.append(best)
-            hopes.append(hope)
-            successors.append(moves)
-        self.points, self.hope = points, hopes[::-1]
-        lower = float(dot(model.initial, product(later[:, 1:, 0], model.weights)))
-        upper = max(float(dot(model.initial, later[:, 0, 0])) * float(model.weights.sum()), lower)
-        return Sweep(
-            lower - self.margin,
-            upper + self.margin,
-            max(map(len, points)),
-            self.complete,
-            2 * self.margin,
-            lambda: compact(actions[::-1], successors[::-1], np.zeros(num_states, dtype=np.int64), model),
-        )
+        model = self.model
+        points = [*(self.points if self.complete else self._grown(resolution)), np.eye(model.num_contexts)]
+        hopes: list[Ints] = []
+
+        def step(t: int, later: Floats) -> tuple[Floats, Ints, Ints]:
+            best = np.zeros((model.num_states, len(points[t])), dtype=width_of(model.num_actions, "int32"))
+            moves = np.zeros((*best.shape, model.num_values), dtype=width_of(len(points[t + 1]), "int16"))
+            hopes.append(np.zeros_like(best))
+            return self._step(later, points[t], points[t + 1], best, hopes[-1], moves), best, moves
+
+        found = self.run(step, model.num_contexts, deadline, exact=self.complete)
+        if found is not None:
+            self.points, self.hope = points[:-1], hopes[::-1]
+        return found
 
     def _grown(self, resolution: int) -> list[Floats]:
         """More points at each step, on paths of the hopeful policy of the last sweep."""
         rng = generator(0, Role.PLANNED_BELIEFS, resolution)
         sampled = sampled_beliefs(self.model, self.points, self.hope, CANDIDATES * resolution, rng)
         more = zip(self.points[1:], sampled[1:], strict=True)
-        return [self.points[0], *(spread_out(old, new, resolution - old.shape[0]) for old, new in more)]
+        return [self.points[0], *(spread_beliefs(old, new, resolution - old.shape[0]) for old, new in more)]
 
     def _step(self, later: Floats, points: Floats, next_points: Floats, best: Ints, hope: Ints, moves: Ints) -> Floats:
         """The values of one step; fills the tables."""
-        from rewardmix.planning.backups import backup_many
+        from rewardmix.planning.backups import backup_points
 
         with np.errstate(divide="ignore"):
             inverse = np.ascontiguousarray(1.0 / next_points.T)
         value = np.empty((best.shape[0], later.shape[1], points.shape[0]))
-        flat = later.reshape(later.shape[0], -1)
-        for low, high in blocks(self.starts, 8 * flat.shape[1]):
-            part = slice(self.starts[low], self.starts[high])
-            ahead = self.expect(self.rows[part], flat).reshape(-1, *later.shape[1:])
-            backup_many(
-                self.laws[part],
-                self.means[part],
-                self.starts[low : high + 1] - self.starts[low],
-                self.rows[part] % self.model.num_actions,
-                ahead,
-                points,
-                next_points,
-                inverse,
-                value[low:high],
-                best[low:high],
-                hope[low:high],
-                moves[low:high],
-            )
+        for states, _, tables in self.blocks(self.rows, self.starts, later):
+            out = value[states], best[states], hope[states], moves[states]
+            backup_points(*(*tables, points, next_points, inverse, *out))
         return value
 
 
 def point_sweeper(model: RewardMixingMDP) -> PointSweeper:
     """Sweeps on all reachable beliefs if they are few, otherwise on growing samples of them."""
-    return PointSweeper(model, reachable_beliefs(model, REACHABLE_CAP))
+    return PointSweeper(model, reachable_beliefs(model, MOST_REACHABLE))
 
 
 GRID_SHARE = 4.0
@@ -240,14 +207,14 @@ COARSEST = 2
 """A coarser grid says nothing that the corners do not."""
 
 
-class Both:
+class GridAndPoints:
     """Sweeps of points and of a grid, of comparable cost."""
 
     first, largest, growth = PointSweeper.first, PointSweeper.largest, PointSweeper.growth
 
     def __init__(self, model: RewardMixingMDP, points: PointSweeper) -> None:
         self.points = points
-        self.grid = GridSweeper(model, Box(model))
+        self.grid = GridSweeper(model)
         self.num_contexts = model.num_contexts
 
     def bytes(self, resolution: int) -> float:
