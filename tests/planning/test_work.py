@@ -117,7 +117,7 @@ def test_nothing_inside_plans_by_the_clock():
     """Seconds are for those who ask ``plan`` itself for them."""
     source = Path(rewardmix.__file__).parent
     asking = [path.relative_to(source) for path in source.rglob("*.py") if "time_limit" in path.read_text("utf-8")]
-    assert {path.as_posix() for path in asking if path.parts[0] != "planning"} == {"cli/plan.py"}
+    assert {path.as_posix() for path in asking if path.parts[0] != "planning"} == {"cli/model_commands.py"}
 
 
 @pytest.mark.parametrize("limit", [0, 0.0, -1, float("nan"), float("inf"), "little", True])
