@@ -33,11 +33,12 @@ def world(text: str) -> Any:
 def learned(folder: Path, problem: str, seed: int, contexts: int) -> None:
     """One run of ``learn``, with its whole folder of results."""
     from rewardmix import learn
+    from rewardmix.report.findings import learned_findings
     from rewardmix.report.folder import write_folder
 
     model = world(problem)
     found = learn(model, episodes=EPISODES, num_contexts=contexts, seed=seed, resamples=4)
-    write_folder(folder, found, title=problem, truth=model)
+    write_folder(folder, learned_findings(found, title=problem, truth=model))
 
 
 def planned(path: Path, problem: str) -> None:

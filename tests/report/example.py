@@ -11,7 +11,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import plan
 from rewardmix.policy import uniform
-from rewardmix.report import summarise
+from rewardmix.report import Findings, summarise
 from rewardmix.simulation import simulate
 
 CERTIFICATE = {
@@ -62,10 +62,10 @@ def summary_of(truth: RewardMixingMDP, title: str = "shop", *, known: bool = Tru
     rows = [
         {"name": "adaptive (this policy)", "role": "adaptive", "value": value, "lower": None, "upper": None},
         {"name": "best fixed policy", "role": "fixed", "value": (value + fixed) / 2, "lower": None, "upper": None},
-        {"name": "told the context", "role": "told", "value": best.upper * 1.05, "lower": None, "upper": None},
+        {"name": "told the type", "role": "told", "value": best.upper * 1.05, "lower": None, "upper": None},
         {"name": "uniform", "role": "", "value": fixed, "lower": None, "upper": None},
     ]
-    true = {"model": truth, "value": value, "regret": max(best.upper - value, 0.0), "share": 0.98} if known else None
+    true = {"model": truth, "value": value, "regret": max(best.upper - value, 0.0), "share": 0.98} if known else {}
     options = {
         "intervals": intervals,
         "certificate": CERTIFICATE,
@@ -74,7 +74,7 @@ def summary_of(truth: RewardMixingMDP, title: str = "shop", *, known: bool = Tru
         "command": f"rewardmix learn {title} --episodes 3000 --seed 0 --out runs/{title}",
         "seed": 0,
     }
-    return summarise(
+    return summarise(Findings(
         title=title, model=model, plan=answer, moments=moments, uncertainty=curve, truth=true,
         **{**options, **more},
-    )  # fmt: skip
+    ))  # fmt: skip

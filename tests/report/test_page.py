@@ -138,7 +138,7 @@ def test_a_whole_session_by_keyboard(opened, shop):
             follower.state = t % 4
             tab.keyboard.press(str(follower.state + 1))
             said = tab.locator("#say").inner_text()
-            assert said.startswith(f"Step {t + 2} of 10, {policy['state_names'][follower.state]}. Belief: context 1 ")
+            assert said.startswith(f"Step {t + 2} of 10, {policy['state_names'][follower.state]}. Belief: type 1 ")
             assert said.endswith(f"Recommended: {follower.action}.")
         assert tab.evaluate("document.activeElement.closest('#session') !== null")
     assert tab.locator("#say").inner_text().startswith(f"The episode is over. Rewards in total: {follower.total:g}.")
@@ -261,7 +261,7 @@ def test_everything_has_a_name_for_screen_readers(opened, shop):
     levels = tab.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => Number(h.tagName[1]))")
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert tab.locator("#belief").get_attribute("aria-label") == "context 1 60 %, context 2 40 %"
+    assert tab.locator("#belief").get_attribute("aria-label") == "type 1 60 %, type 2 40 %"
     assert tab.get_by_role("group", name="Play a session").count() == 1
 
 

@@ -16,7 +16,7 @@ from rewardmix import belief, problems
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan
 from rewardmix.policy import Controller, markov, uniform
-from rewardmix.report.playable import as_json, compact, playable
+from rewardmix.report.playable import as_json, compacted, playable
 
 PLAYER = Path(rewardmix.report.__file__).with_name("player.js")
 
@@ -118,7 +118,7 @@ def test_player_plays_as_python_does(case, node, tmp_path):
 def test_compact_plays_alike_and_is_no_larger():
     model = mixed(2, (0.0, 1.0), seed=4)
     policy = random_controller(model, seed=5)
-    columns, nodes, first = compact(policy)
+    columns, nodes, first = compacted(policy)
     assert all(len(part) <= actions.shape[1] for part, actions in zip(columns, policy.actions, strict=True))
     rng = np.random.default_rng(6)
     for _ in range(500):
@@ -145,7 +145,7 @@ def test_compact_merges_what_plays_alike():
         policy.first + policy.actions[0].shape[1],
         policy.reward_values,
     )
-    assert [len(part) for part in compact(doubled)[0]] == [len(part) for part in compact(policy)[0]]
+    assert [len(part) for part in compacted(doubled)[0]] == [len(part) for part in compacted(policy)[0]]
 
 
 def test_markov_table_is_played_and_a_lottery_is_refused():

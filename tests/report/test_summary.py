@@ -17,10 +17,10 @@ from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.moments import Moments
 from rewardmix.planning import plan
 from rewardmix.policy import uniform
-from rewardmix.report import page, summarise, words
+from rewardmix.report import Findings, page, summarise, words
 from rewardmix.report.beliefs import occupancy, reach
-from rewardmix.report.coverage import IMPOSSIBLE, MOST_ROWS, pair_coverage
-from rewardmix.report.folder import questions_of
+from rewardmix.report.findings import questions_of
+from rewardmix.report.summary import IMPOSSIBLE, MOST_ROWS, pair_coverage
 from rewardmix.report.svg import ticks
 from rewardmix.simulation import simulate
 
@@ -115,13 +115,13 @@ def test_curve_is_the_value_of_the_plan(shop):
 def test_truth_is_put_in_the_order_of_the_recovered_contexts():
     turned = replace(SHOP, weights=SHOP.weights[::-1], rewards=SHOP.rewards[::-1])
     answer = plan(SHOP)
-    summary = summarise(title="turned", model=SHOP, plan=answer, truth={"model": turned, "value": 1.0})
+    summary = summarise(Findings(title="turned", model=SHOP, plan=answer, truth={"model": turned, "value": 1.0}))
     assert all(row["truth"] == row["values"] for row in summary["rewards"]["rows"])
 
 
 @pytest.mark.parametrize("other", [problems.make("grid"), mixed(3, (0.0, 1.0), 1), problems.make("lock")])
 def test_truth_of_another_shape_is_left_out(other):
-    summary = summarise(title="other", model=SHOP, plan=plan(SHOP), truth={"model": other})
+    summary = summarise(Findings(title="other", model=SHOP, plan=plan(SHOP), truth={"model": other}))
     assert all(row["truth"] is None for row in summary["rewards"]["rows"])
 
 
@@ -137,7 +137,7 @@ def test_truth_is_shown_beside_an_added_end():
         state_names=(*SHOP.state_names, "end"),
     )
     moments = Moments.of(simulate(uniform(SHOP), SHOP, 100, seed=1))
-    summary = summarise(title="end", model=model, plan=plan(model), moments=moments, truth={"model": SHOP})
+    summary = summarise(Findings(title="end", model=model, plan=plan(model), moments=moments, truth={"model": SHOP}))
     rows = summary["rewards"]["rows"]
     assert [row["truth"] == row["values"] for row in rows] == [row["state"] < 4 for row in rows]
     assert page(summary)
@@ -147,13 +147,15 @@ def test_headline_takes_the_best_evidence():
     answer = plan(SHOP)
     common = {"title": "shop", "model": SHOP, "plan": answer}
     played = {"validation": {"value": 5.0, "lower": 4.9, "upper": 5.1, "episodes": 100}}
-    planned = summarise(**common)["answer"]
+    planned = summarise(Findings(**common))["answer"]
     assert planned["measured"] == "planned"
     assert [planned["lower"], planned["upper"]] == [answer.lower, answer.upper]
-    assert summarise(**common, certificate=played)["answer"]["measured"] == "played"
-    exact = summarise(**common, certificate=played, truth={"model": SHOP, "value": 5.5, "regret": 0.1})["answer"]
+    assert summarise(Findings(**common, certificate=played))["answer"]["measured"] == "played"
+    exact = summarise(Findings(**common, certificate=played, truth={"model": SHOP, "value": 5.5, "regret": 0.1}))[
+        "answer"
+    ]
     assert (exact["measured"], exact["value"], exact["regret_measured"]) == ("exact", 5.5, "exact")
-    boot = summarise(**common, certificate=CERTIFICATE)["answer"]
+    boot = summarise(Findings(**common, certificate=CERTIFICATE))["answer"]
     assert (boot["regret"], boot["regret_upper"], boot["regret_measured"]) == (0.021, 0.048, "bootstrap")
 
 
@@ -167,7 +169,7 @@ def test_planned_values_are_called_optimistic():
 
 def test_an_estimate_from_a_log_is_not_called_a_measurement():
     logged = {"validation": {"value": 5.0, "lower": 4.9, "upper": 5.1, "episodes": 100, "measured": "logged"}}
-    summary = summarise(title="log", model=SHOP, plan=plan(SHOP), certificate=logged)
+    summary = summarise(Findings(title="log", model=SHOP, plan=plan(SHOP), certificate=logged))
     assert summary["answer"]["measured"] == "logged"
     text = re.sub(r"\s+", " ", page(summary))
     assert "The policy is estimated to earn" in text
@@ -191,7 +193,7 @@ def test_regret_is_told_apart_from_what_planning_left_open():
 def test_the_theory_setting_claims_no_more_than_its_facts():
     """The page must not say that everything listed holds: it lists what had its premises checked."""
     shown = {**CERTIFICATE, "setting": "theory"}
-    text = re.sub(r"\s+", " ", page(summarise(title="shop", model=SHOP, plan=plan(SHOP), certificate=shown)))
+    text = re.sub(r"\s+", " ", page(summarise(Findings(title="shop", model=SHOP, plan=plan(SHOP), certificate=shown))))
     assert "no bound of the regret follows" in text
     assert "Every constant is derived" not in text
 
@@ -214,13 +216,13 @@ def test_page_is_the_same_from_json_and_needs_nothing_else(shop):
 
 def test_a_bare_summary_is_a_page():
     model = problems.make("hard")
-    text = page(summarise(title="bare", model=model, plan=plan(model)))
+    text = page(summarise(Findings(title="bare", model=model, plan=plan(model))))
     assert "Nothing was found that the data leave open" in text
 
 
 def test_a_policy_too_large_for_a_page_is_exported_apart(monkeypatch):
     monkeypatch.setattr("rewardmix.report.summary.LARGEST_SESSION", 100)
-    summary = summarise(title="large", model=SHOP, plan=plan(SHOP))
+    summary = summarise(Findings(title="large", model=SHOP, plan=plan(SHOP)))
     assert summary["session"] is None
     text = page(summary)
     assert "rewardmix export POLICY --format json" in text
@@ -230,7 +232,7 @@ def test_a_policy_too_large_for_a_page_is_exported_apart(monkeypatch):
 def test_long_curves_and_many_rewards_are_thinned():
     model = problems.make("random", states=20, actions=3, horizon=3)
     curve = [(k, 1 / k) for k in range(1, 5_000)]
-    summary = summarise(title="long", model=model, plan=plan(model), uncertainty=curve)
+    summary = summarise(Findings(title="long", model=model, plan=plan(model), uncertainty=curve))
     assert summary["uncertainty"][0] == [1.0, 1.0]
     assert summary["uncertainty"][-1] == [4_999.0, 1 / 4_999]
     assert len(summary["uncertainty"]) <= 240
@@ -244,7 +246,7 @@ def test_other_data_are_refused():
     with pytest.raises(ValueError, match=r"summary: found schema None, expected 'rewardmix-result/1'"):
         page({})
     with pytest.raises(ValueError, match=r"plan: found a plan for rewards of shape \(2, 3, 4\), expected \(2, 4, 4\)"):
-        summarise(title="", model=SHOP, plan=plan(problems.make("probe")))
+        summarise(Findings(title="", model=SHOP, plan=plan(problems.make("probe"))))
 
 
 def test_kappa_is_shown_with_what_is_known_of_the_weights(shop):

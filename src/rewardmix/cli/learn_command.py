@@ -121,20 +121,21 @@ def _checkpoint(out: Path, resume: bool) -> Path:
 
 def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> None:
     from rewardmix.model import RewardMixingMDP
+    from rewardmix.report.findings import learned_findings
     from rewardmix.report.folder import write_folder
 
-    write_folder(
-        out,
+    found = learned_findings(
         learned,
         title=settings.world,
         truth=place if isinstance(place, RewardMixingMDP) else None,
         command=shlex.join(["rewardmix", *sys.argv[1:]]),
         settings=dataclasses.asdict(settings),
     )
+    write_folder(out, found)
 
 
 def _show_learned(learned: Learned, seconds: float) -> None:
-    from rewardmix.report.folder import comparison_of
+    from rewardmix.report.findings import comparison_of
 
     comparison = comparison_of(learned)
     measured = {"exact": "exact, in the true world", "planned": "as planned in the recovered world: optimistic"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -41,6 +39,8 @@ def fit_command(
     from rewardmix import logs
     from rewardmix._core.checks import as_count, as_seed
     from rewardmix.logs.workers import executor_of
+    from rewardmix.report.findings import fitted_findings
+    from rewardmix.report.folder import write_folder
 
     as_seed("--seed", seed)
     as_count("--processes", processes)
@@ -73,7 +73,9 @@ def fit_command(
             resamples=resamples,
             on_update=_teller(show_bar, show_line),
         )
-    _write(fitted, source, out, settings)
+    title = f"Log {source if isinstance(source, str) else source[0]}"
+    command = shlex.join(["rewardmix", *sys.argv[1:]])
+    write_folder(out, fitted_findings(fitted, title=title, command=command, settings=settings))
     _show_fitted(fitted)
     typer.echo(f"report: {out / 'report.html'}")
 
@@ -87,99 +89,6 @@ def _teller(show_bar: Any, show_line: Any) -> Any:
             show_line(f"{progress.stage} {progress.done or ''}{of if progress.done else ''}")
 
     return tell
-
-
-def _write(fitted: Fitted, source: Any, out: Path, settings: dict[str, Any]) -> None:
-    from rewardmix._core import storage
-    from rewardmix.io import save
-    from rewardmix.report import page
-
-    out.mkdir(parents=True, exist_ok=True)
-    save(out / "model.safetensors", fitted.model)
-    save(out / "policy.safetensors", fitted.plan)
-    save(out / "moments.safetensors", fitted.info.moments)
-    summary = _summary(fitted, source, settings)
-    storage.replace(out / "result.json", json.dumps(summary, indent=1).encode())
-    storage.replace(out / "report.html", page(summary).encode())
-
-
-def _summary(fitted: Fitted, source: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    from rewardmix.planning import compare_plan
-    from rewardmix.report import summarise
-    from rewardmix.report.folder import row
-
-    info, found = fitted.info, compare_plan(fitted.plan)
-    value, boot = info.off_policy, info.bootstrap
-    validation: dict[str, Any] | None = None
-    if value is not None and value.supported:
-        validation = {key: getattr(value, key) for key in ("value", "lower", "upper", "episodes")}
-        validation["measured"] = "logged"
-    return summarise(
-        title=f"Log {source if isinstance(source, str) else source[0]}",
-        model=fitted.model,
-        plan=fitted.plan,
-        moments=info.moments,
-        intervals=(info.recovery.lower, info.recovery.upper),
-        certificate={
-            "setting": "a log",
-            "stopped": "the end of the log",
-            "proved": [],
-            "not_proved": list(info.sentences),
-            "planned": [fitted.plan.lower, fitted.plan.upper],
-            "validation": validation,
-            "bootstrap_regret": None if boot is None else {"mean": boot.regret, "upper": None, "gap": boot.gap},
-        },
-        comparison={
-            "measured": "planned",
-            "rows": [
-                row("told the type (a bound)", "told", found.told),
-                row("this policy", "adaptive", found.adaptive_lower, found.adaptive_lower, found.adaptive_upper),
-                row("best policy that does not adapt", "fixed", found.markov),
-            ],
-        },
-        unanswered=[info.recovery.not_identified],
-        command=shlex.join(["rewardmix", *sys.argv[1:]]),
-        seed=settings["seed"],
-        sections=_sections(fitted),
-        record={"settings": settings, "weights": fitted.model.weights.tolist(), "fit": _record(fitted)},
-    )
-
-
-def _record(fitted: Fitted) -> dict[str, Any]:
-    """Everything that was found about the log, as plain data."""
-    info = fitted.info
-    parts = {
-        name: getattr(info, name) for name in ("notes", "coverage", "logging", "held_out", "bootstrap", "off_policy")
-    }
-    plain = {name: None if part is None else dataclasses.asdict(part) for name, part in parts.items()}
-    return {
-        **plain,
-        "criterion": {str(m): value for m, value in info.criterion.items()},
-        "passes": info.passes,
-        "loglik": info.recovery.loglik,
-    }
-
-
-def _sections(fitted: Fitted) -> list[dict[str, Any]]:
-    info, schema = fitted.info, fitted.info.schema
-    tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
-    criterion = [[str(m), f"{value:.1f}"] for m, value in sorted(info.criterion.items())]
-    return [
-        {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
-        {
-            "title": "What the log holds",
-            "paragraphs": [f"{info.notes.kept} episodes, {info.notes.rows} rows read.", info.coverage.sentence],
-            "columns": ["state", "action never tried"] if tried else [],
-            "rows": tried,
-        },
-        {
-            "title": "How many types",
-            "paragraphs": ["Bayesian information criterion; the smallest is best."],
-            "columns": ["types", "criterion"],
-            "rows": criterion,
-        },
-        {"title": "What to make of it", "paragraphs": list(info.sentences), "columns": [], "rows": []},
-    ]
 
 
 def _show_fitted(fitted: Fitted) -> None:

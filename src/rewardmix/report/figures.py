@@ -1,4 +1,4 @@
-"""The figures of the page, each from plain data of the summary to an SVG drawing."""
+"""The figures of the page, each from plain data of the summary to an SVG drawing: of the run, then over beliefs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from rewardmix.report.svg import WIDTH, Shape, box, dot, drawing, line, path, scale, shortened, text, ticks
-from rewardmix.report.words import count, fine, number
+from rewardmix.report.svg import WIDTH, Shape, box, circle, drawing, line, path, scale, shortened, text, ticks
+from rewardmix.report.words import count, decimal, fine, percent
 
 COLOURS = 8
 """Colours for contexts, and tints for actions; more than that are told apart by their labels only."""
 
-Summary = Mapping[str, Any]
+Data = Mapping[str, Any]
 
 
-def uncertainty(points: Sequence[Sequence[float]]) -> Markup | None:
+def uncertainty_curve(points: Sequence[Sequence[float]]) -> Markup | None:
     """V_0 over the episodes, on a logarithmic axis of episodes."""
     points = [point for point in points if point[0] >= 1 and point[1] is not None]
     if len(points) < 2:
@@ -32,7 +32,7 @@ def uncertainty(points: Sequence[Sequence[float]]) -> Markup | None:
         shapes += [line(x, bottom, x, bottom + 4, "axis"), text(x, bottom + 16, count(10**power), "tick", "middle")]
     curve = [(along(math.log10(k)), up(v)) for k, v in points]
     area = [*curve, (curve[-1][0], bottom), (curve[0][0], bottom)]
-    shapes += [path(area, "area"), path(curve, "curve"), dot(*curve[-1], 3.5, "solid")]
+    shapes += [path(area, "area"), path(curve, "curve"), circle(*curve[-1], 3.5, "solid")]
     end = points[-1]
     low = curve[-1][1] > bottom - 24
     shapes.append(text(right, curve[-1][1] + (-10 if low else 18), fine(end[1]), "value", "end"))
@@ -41,7 +41,7 @@ def uncertainty(points: Sequence[Sequence[float]]) -> Markup | None:
     return drawing(214, "Uncertainty over episodes", told, shapes)
 
 
-def comparison(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
+def policy_values(rows: Sequence[Data]) -> Markup | None:
     """Policies by what they earn: dots with intervals, the highest first."""
     rows = sorted((row for row in rows if row.get("value") is not None), key=lambda row: -row["value"])
     if not rows:
@@ -63,14 +63,14 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
         shapes.append(line(left, y, right, y, "thread"))
         if row.get("lower") is not None and row.get("upper") is not None:
             shapes.append(line(along(row["lower"]), y, along(row["upper"]), y, f"interval {mine}"))
-        shapes += [dot(along(row["value"]), y, 5, f"mark {mine}")]
-        shapes += [text(WIDTH, y + 4, number(row["value"], 3), f"value {mine}", "end")]
+        shapes += [circle(along(row["value"]), y, 5, f"mark {mine}")]
+        shapes += [text(WIDTH, y + 4, decimal(row["value"], 3), f"value {mine}", "end")]
     shapes.append(text((left + right) / 2, bottom + 29, "expected rewards of an episode", "label", "middle"))
-    told = "; ".join(f"{row['name']} {number(row['value'], 3)}" for row in rows)
+    told = "; ".join(f"{row['name']} {decimal(row['value'], 3)}" for row in rows)
     return drawing(bottom + 36, "What each policy earns", told, shapes)
 
 
-def coverage(data: Mapping[str, Any], world: Summary) -> Markup:
+def pair_map(data: Data, world: Data) -> Markup:
     """The lower triangle of pairs: the more often seen together, the darker."""
     cells, block = data["cells"], data["block"]
     labelled = block == 1 and len(cells) <= 24
@@ -119,12 +119,12 @@ def _cell(x: float, y: float, side: float, seen: int, edges: Sequence[int], hint
     return [box(x, y, size, size, f"cell h{_level(seen, edges)}", hint)]
 
 
-def _pair_hint(i: int, j: int, seen: int, world: Summary) -> str:
+def _pair_hint(i: int, j: int, seen: int, world: Data) -> str:
     names = " with ".join(f"{_state(world, x)}, {_action(world, x)}" for x in (i, j))
     return f"{names}: " + ("cannot meet" if seen < 0 else "never seen" if seen == 0 else f"{count(seen)} episodes")
 
 
-def _pair_labels(rows: int, block: int, left: float, side: float, world: Summary, labelled: bool) -> list[Shape]:
+def _pair_labels(rows: int, block: int, left: float, side: float, world: Data, labelled: bool) -> list[Shape]:
     """Actions beside the rows and states below; in large maps states beside the rows, as many as fit."""
     shapes: list[Shape] = []
     width = world["actions"] / block * side
@@ -168,15 +168,15 @@ def _coverage_key(cells: Sequence[Sequence[int]], edges: Sequence[int], side: fl
     return shapes
 
 
-def _state(world: Summary, x: int) -> str:
+def _state(world: Data, x: int) -> str:
     return str(world["state_names"][x // world["actions"]])
 
 
-def _action(world: Summary, x: int) -> str:
+def _action(world: Data, x: int) -> str:
     return str(world["action_names"][x % world["actions"]])
 
 
-def rewards(data: Mapping[str, Any], world: Summary) -> Markup | None:
+def reward_dots(data: Data, world: Data) -> Markup | None:
     """Recovered rewards: a dot for each context with its interval, and the truth as a ring where it is known."""
     rows = data["rows"]
     if not rows:
@@ -207,31 +207,154 @@ def rewards(data: Mapping[str, Any], world: Summary) -> Markup | None:
     what = f"probability of {_larger(data)}" if data["kind"] == "probability" else "expected reward"
     shapes.append(text((left + right) / 2, bottom + 29, what, "label", "middle"))
     told = "The table of this section has the numbers"
-    return drawing(bottom + 36, "Recovered rewards in each context", told, back + shapes)
+    return drawing(bottom + 36, "Recovered rewards for each type", told, back + shapes)
 
 
-def _larger(data: Mapping[str, Any]) -> str:
+def _larger(data: Data) -> str:
     return "a reward" if data["larger"] == 1.0 else f"reward {data['larger']:g}"
 
 
-def _reward_row(
-    row: Mapping[str, Any], world: Summary, along: Any, left: float, right: float, y: float, name: str
-) -> list[Shape]:
+def _reward_row(row: Data, world: Data, along: Any, left: float, right: float, y: float, name: str) -> list[Shape]:
     shapes = [text(left - 8, y + 3.5, name, "tick", "end"), line(left, y, right, y, "thread")]
     contexts = len(row["values"])
     for m, value in enumerate(row["values"]):
         height = y + (m - (contexts - 1) / 2) * min(5.0, 10.0 / contexts)
         colour = f"k{m % COLOURS}"
-        hint = f"{name}, {world['context_names'][m]}: {number(value)}"
+        hint = f"{name}, {world['context_names'][m]}: {decimal(value)}"
         if row["lower"] and row["upper"] and row["lower"][m] is not None and row["upper"][m] is not None:
             shapes.append(line(along(row["lower"][m]), height, along(row["upper"][m]), height, f"whisker {colour}"))
-            hint += f" ({number(row['lower'][m])} to {number(row['upper'][m])})"
+            hint += f" ({decimal(row['lower'][m])} to {decimal(row['upper'][m])})"
         if row["truth"]:
             real = row["truth"][m]
-            shapes.append(dot(along(real), height, 5.2, f"ring {colour}", f"truth {number(real)}"))
-        shapes.append(dot(along(value), height, 2.8, f"fill {colour}", hint))
+            shapes.append(circle(along(real), height, 5.2, f"ring {colour}", f"truth {decimal(real)}"))
+        shapes.append(circle(along(value), height, 2.8, f"fill {colour}", hint))
     return shapes
 
 
 def _rule(left: float, right: float, y: float, label: str) -> list[Shape]:
     return [line(left, y, right, y, "rule"), text(left - 6, y + 3.5, label, "tick", "end")]
+
+
+def action_colours(beliefs: Data) -> dict[int, str]:
+    """A tint for each action that occurs, those that take most room first; what is left shares the last one."""
+    room: dict[int, float] = {}
+    for runs in _all_runs(beliefs):
+        for start, end, action in runs:
+            room[int(action)] = room.get(int(action), 0.0) + end - start
+    order = sorted(room, key=lambda action: (-room[action], action))
+    return {action: f"a{min(i, COLOURS - 1)}" for i, action in enumerate(order)}
+
+
+def _all_runs(beliefs: Data) -> list[Any]:
+    if beliefs["kind"] == "two":
+        rows = [row["runs"] for part in beliefs["maps"] for row in part["rows"]]
+        return [beliefs["curve"]["runs"], *rows]
+    return [ray["runs"] for ray in beliefs["rays"]]
+
+
+def action_key(colours: Mapping[int, str], world: Data) -> Markup:
+    """Which tint is which action, as a list."""
+    items = Markup("").join(
+        Markup('<li><span class="swatch {}"></span>{}</li>').format(colour, world["action_names"][action])
+        for action, colour in colours.items()
+    )
+    return Markup('<ul class="key">{}</ul>').format(items)
+
+
+def value_curve(beliefs: Data, world: Data, colours: Mapping[int, str]) -> Markup | None:
+    """Two contexts: expected rewards to come over the belief, with the action regions behind."""
+    curve = beliefs["curve"]
+    if len(curve["value"]) < 2:
+        return None
+    left, right, top, bottom = 34.0, WIDTH - 12.0, 26.0, 196.0
+    low, high = min(curve["value"]), max(curve["value"])
+    margin = 0.12 * (high - low) or 0.1
+    low, high = low - margin, high + margin
+    along, up = scale(0.0, 1.0, left, right), scale(low, high, bottom, top)
+    shapes: list[Shape] = []
+    for start, end, action in curve["runs"]:
+        width = along(end) - along(start)
+        shapes.append(box(along(start), top, width, bottom - top, f"band {colours[int(action)]}"))
+        name = world["action_names"][int(action)]
+        if width > 30:
+            middle = (along(start) + along(end)) / 2
+            shapes.append(text(middle, top - 7, shortened(name, max(3, int(width / 6.2))), "tick", "middle"))
+    for value in ticks(low, high, 4):
+        shapes.append(line(left, up(value), right, up(value), "rule"))
+        shapes.append(text(left - 6, up(value) + 3.5, f"{value:g}", "tick", "end"))
+    shapes.append(path([(along(b), up(v)) for b, v in zip(curve["belief"], curve["value"], strict=True)], "curve"))
+    shapes += _belief_axis(along, top, bottom, world)
+    names = world["action_names"]
+    told = ", ".join(
+        f"{names[int(action)]} from {percent(low)} to {percent(high)}" for low, high, action in curve["runs"]
+    )
+    told = f"By belief in {world['context_names'][0]}: {told}"
+    return drawing(bottom + 36, "Value and action over the belief", told, shapes)
+
+
+def action_map(part: Data, world: Data, colours: Mapping[int, str]) -> Markup:
+    """Two contexts, one state: a row for each step, coloured by the action at each belief that can occur."""
+    rows = part["rows"]
+    left, right = 34.0, WIDTH - 12.0
+    height = min(14.0, max(4.0, 170.0 / len(rows)))
+    along = scale(0.0, 1.0, left, right)
+    bottom = 6 + height * len(rows)
+    shapes: list[Shape] = []
+    every = max(1, -(-len(rows) // 10))
+    for i, row in enumerate(rows):
+        y = 6 + i * height
+        for start, end, action in row["runs"]:
+            width = max(along(end) - along(start), 3.0)
+            hint = f"step {row['step'] + 1}: {world['action_names'][int(action)]}"
+            x = along(start) - (1.5 if end == start else 0.0)
+            shapes.append(box(x, y, width, height - (1 if height > 6 else 0.3), f"band {colours[int(action)]}", hint))
+        if i % every == 0:
+            shapes.append(text(left - 6, y + height / 2 + 3.5, str(row["step"] + 1), "tick", "end"))
+    shapes += _belief_axis(along, 6, bottom, world)
+    name = world["state_names"][part["state"]]
+    return drawing(bottom + 36, f"Actions in {name}", "One row for each step, over the belief", shapes)
+
+
+def belief_rays(beliefs: Data, world: Data, colours: Mapping[int, str]) -> Markup:
+    """More contexts: from what is believed at the start to being sure of one context, the action and the value."""
+    left, right, step = 34.0, WIDTH - 12.0, 74.0
+    along = scale(0.0, 1.0, left, right)
+    values = [value for ray in beliefs["rays"] for value in ray["value"]]
+    low, high = min(values), max(values)
+    margin = 0.1 * (high - low) or 0.1
+    shapes: list[Shape] = []
+    for i, ray in enumerate(beliefs["rays"]):
+        top = 20 + i * step
+        up = scale(low - margin, high + margin, top + step - 26, top)
+        towards = f"towards {world['context_names'][ray['context']]}"
+        shapes.append(text(left, top - 6, towards, f"tick strong k{i % COLOURS} ink"))
+        for start, end, action in ray["runs"]:
+            name, width = world["action_names"][int(action)], along(end) - along(start)
+            shapes.append(box(along(start), top, width, step - 26, f"band {colours[int(action)]}", name))
+        for value in (low, high):
+            shapes.append(text(left - 5, up(value) + 3.5, f"{value:.1f}", "tick", "end"))
+        shapes.append(path([(along(b), up(v)) for b, v in zip(beliefs["belief"], ray["value"], strict=True)], "curve"))
+    bottom = 20 + step * len(beliefs["rays"]) - 20
+    shapes += [text(left, bottom + 8, "as at the start", "tick"), text(right, bottom + 8, "sure", "tick", "end")]
+    return drawing(bottom + 14, "Value and action from the first belief to certainty", _told(beliefs, world), shapes)
+
+
+def _told(beliefs: Data, world: Data) -> str:
+    sure: Sequence[str] = [
+        f"sure of {world['context_names'][ray['context']]}: {world['action_names'][int(ray['runs'][-1][2])]}"
+        for ray in beliefs["rays"]
+    ]
+    return "; ".join(sure)
+
+
+def _belief_axis(along: Any, top: float, bottom: float, world: Data) -> list[Shape]:
+    shapes: list[Shape] = []
+    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
+        shapes += [line(along(value), bottom, along(value), bottom + 4, "axis")]
+        anchor = "end" if value == 1.0 else "middle"
+        shapes.append(text(along(value) + (6 if value == 1.0 else 0), bottom + 15, percent(value), "tick", anchor))
+    prior = along(world["weights"][0])
+    shapes += [line(prior, top, prior, bottom, "prior")]
+    name = world["context_names"][0]
+    shapes.append(text((along(0) + along(1)) / 2, bottom + 31, f"belief in {name}", "label", "middle"))
+    return shapes

@@ -1,171 +1,64 @@
-"""The artefacts of a run, in one folder: what was learned, in files of its own, and the report."""
+"""The folder of a run: what was learned, in files of its own, ``result.json`` with every number, and the page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rewardmix._core.checks import InputError
+from rewardmix._core.storage import replace
 from rewardmix.io import save
-from rewardmix.learning import Learned
-from rewardmix.learning.facts import Fact
-from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import compare_plan
-from rewardmix.report.files import write_report, write_result
+from rewardmix.report.findings import Findings
+from rewardmix.report.page import page
+from rewardmix.report.playable import as_json
 from rewardmix.report.summary import summarise
 
 FILES = ("model.safetensors", "policy.safetensors", "moments.safetensors", "result.json", "report.html")
 
 
-def write_folder(
-    folder: str | Path,
-    learned: Learned,
-    *,
-    title: str,
-    truth: RewardMixingMDP | None = None,
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Write the artefacts of ``learn`` and return the summary that ``result.json`` holds.
-
-    Args:
-        folder: made if it is not there.
-        learned: what to write.
-        title: of the report.
-        truth: the true model, where it is known.
-        command: that made this run.
-        settings: everything that is needed to repeat it.
-    """
+def write_folder(folder: str | Path, found: Findings) -> dict[str, Any]:
+    """Write what a run found into a folder, made if it is not there; the summary that ``result.json`` then holds."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    save(target / "model.safetensors", learned.model)
-    save(target / "policy.safetensors", learned.plan)
-    save(target / "moments.safetensors", learned.exploration.moments)
-    summary = summary_of(learned, title=title, truth=truth, command=command, settings=settings)
+    for name, noun in (("model", found.model), ("policy", found.plan), ("moments", found.moments)):
+        if noun is not None:
+            save(target / f"{name}.safetensors", noun)
+    summary = summarise(found)
     write_result(target, summary)
     write_report(target, summary)
     return summary
 
 
-def summary_of(
-    learned: Learned,
-    *,
-    title: str,
-    truth: RewardMixingMDP | None = None,
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """A run of ``learn`` as plain data."""
-    info = learned.recovery.info
-    standing = learned.certificate.truth
-    return summarise(
-        title=title,
-        model=learned.model,
-        plan=learned.plan,
-        moments=learned.exploration.moments,
-        refined=learned.episodes - learned.exploration.episodes,
-        uncertainty=[(float(k), float(v)) for k, v in learned.exploration.info.curve],
-        intervals=(info.lower, info.upper),
-        certificate=plain_certificate(learned),
-        comparison=comparison_of(learned),
-        truth=None
-        if standing is None
-        else {
-            "model": truth,
-            "value": standing.value,
-            "regret": standing.regret,
-            "regret_least": standing.least_regret,
-            "share": standing.share,
-        },
-        unanswered=questions_of(info.not_identified),
-        command=command,
-        seed=None if settings is None else settings.get("seed"),
-        record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist()},
-    )
+def write_result(folder: Path, summary: Mapping[str, Any]) -> Path:
+    """Write ``result.json``: valid JSON with one line for each part of the summary."""
+    lines = ",\n".join(f"{json.dumps(key)}: {as_json(value)}" for key, value in summary.items())
+    replace(folder / "result.json", f"{{\n{lines}\n}}\n".encode())
+    return folder / "result.json"
 
 
-def questions_of(sentence: str) -> list[str]:
-    """What recovery could not identify, one sentence each; none where it says that everything is identified."""
-    start, listed = "Not identified: ", sentence.rstrip(".")
-    if not listed.startswith(start):
-        return []
-    return [f"{part[:1].upper()}{part[1:]}." for part in listed.removeprefix(start).split("; ")]
+def read_result(folder: Path) -> dict[str, Any]:
+    """The summary in ``result.json`` of a folder."""
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else "no folder"
+        raise InputError(f"DIR: found {what} {str(folder)!r}, expected a folder of rewardmix learn")
+    path = folder / "result.json"
+    try:
+        summary = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"DIR: found no result.json in {str(folder)!r}, expected a folder of rewardmix learn"
+        ) from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise InputError(f"DIR: found {str(path)!r} unreadable ({error}), expected JSON of rewardmix learn") from error
+    if not isinstance(summary, dict):
+        raise InputError(f"DIR: found a {type(summary).__name__} in {str(path)!r}, expected an object")
+    return summary
 
 
-def plain_certificate(learned: Learned) -> dict[str, Any]:
-    """The certificate with words and numbers only."""
-    found = learned.certificate
-    agreement = found.agreement
-    return {
-        "setting": found.setting,
-        "stopped": found.stopped,
-        "proved": list(found.proved),
-        "not_proved": list(found.not_proved),
-        "facts": [plain_fact(fact) for fact in found.facts],
-        "uncertainty": found.uncertainty,
-        "target": found.target,
-        "coverage": {
-            "seen": found.coverage.seen,
-            "never": found.coverage.never_seen,
-            "impossible": found.coverage.impossible,
-        },
-        "kappa": found.kappa,
-        "kappa_weights": found.kappa_weights,
-        "agreement": {
-            "lp": agreement["program"],
-            "parity": agreement["parities"],
-            "likelihood": agreement["likelihood"],
-        },
-        "planned": list(found.planned),
-        "bootstrap_regret": None
-        if found.bootstrap is None
-        else {"mean": found.bootstrap.mean, "upper": found.bootstrap.upper, "gap": found.bootstrap.gap},
-        "validation": None
-        if found.validation is None
-        else {
-            "value": found.validation.value,
-            "lower": found.validation.lower,
-            "upper": found.validation.upper,
-            "episodes": found.validation.episodes,
-        },
-    }
-
-
-def plain_fact(fact: Fact) -> dict[str, Any]:
-    """A fact as plain data, with the sentence that is made from it."""
-    return {
-        "what": fact.what,
-        "kind": fact.kind,
-        "premises": {premise.name: premise.holds for premise in fact.premises},
-        "numbers": dict(fact.numbers),
-        "sentence": fact.sentence,
-    }
-
-
-def comparison_of(learned: Learned) -> dict[str, Any]:
-    """This policy beside others: in the true model where it is known, otherwise as planned in the recovered one."""
-    standing = learned.certificate.truth
-    if standing is not None:
-        return {
-            "measured": "exact",
-            "rows": [
-                row("told the context (a bound)", "told", standing.told),
-                row("best adaptive policy", "best", standing.best_lower, standing.best_lower, standing.best_upper),
-                row("this policy", "adaptive", standing.value),
-                row("best policy that does not adapt", "fixed", standing.markov),
-            ],
-        }
-    found = compare_plan(learned.plan)
-    return {
-        "measured": "planned",
-        "rows": [
-            row("told the context (a bound)", "told", found.told),
-            row("this policy", "adaptive", found.adaptive_lower, found.adaptive_lower, found.adaptive_upper),
-            row("best policy that does not adapt", "fixed", found.markov),
-        ],
-    }
-
-
-def row(name: str, role: str, value: float, lower: float | None = None, upper: float | None = None) -> dict[str, Any]:
-    """One line of a comparison."""
-    return {"name": name, "role": role, "value": value, "lower": lower, "upper": upper}
+def write_report(folder: Path, summary: Mapping[str, Any], out: Path | None = None) -> Path:
+    """Write the page of a summary: to ``report.html`` of a folder, or to ``out``."""
+    target = out or folder / "report.html"
+    replace(target, page(summary).encode())
+    return target

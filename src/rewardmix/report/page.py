@@ -15,17 +15,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from rewardmix.report import belief_figures, figures, words
+from rewardmix.report import figures, words
 from rewardmix.report.playable import as_json
-from rewardmix.report.schema import check_summary
-
-SETTINGS = {
-    "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a "
-    "rule of thumb, not a guarantee.",
-    "theory": "Radii have explicit constants. What is listed as shown had every premise checked; the constant of the "
-    "paper's theorem is not known, so no bound of the regret follows.",
-    "paper": "The paper's forms with one free constant: for studying the theory, not a guarantee.",
-}
+from rewardmix.report.result_schema import check_summary
 
 
 def page(summary: Mapping[str, Any]) -> str:
@@ -39,20 +31,18 @@ def page(summary: Mapping[str, Any]) -> str:
         script=Markup(script),
         session=Markup(_inert(as_json(summary["session"]))),
         policy=_security(script, style),
-        lead=_lead(summary),
-        cards=_cards(summary["answer"]),
+        lead=words.lead(summary),
+        cards=words.cards(summary["answer"]),
         figures=_figures(summary),
-        facts=_facts(summary),
+        facts=words.facts(summary),
         measured=words.MEASURED.get(summary["comparison"].get("measured") or "", "of unknown origin"),
-        setting=_setting(summary["certificate"]),
+        setting=words.setting(summary["certificate"]),
         several_states=summary["world"]["states"] > 1,
         two_values=values == [0.0, 1.0],
-        yes="rewarded",
-        no="not rewarded",
         known=any(row["truth"] for row in summary["rewards"]["rows"]),
         intervals=any(row["lower"] for row in summary["rewards"]["rows"]),
-        number=words.number,
-        share=words.share,
+        number=words.decimal,
+        share=words.percent,
         count=words.count,
     )
     return text.encode("utf-8", "backslashreplace").decode()  # half a character cannot stand in a file
@@ -85,126 +75,27 @@ def _security(script: str, style: str) -> str:
     )
 
 
-def _lead(summary: Mapping[str, Any]) -> str:
-    world = summary["world"]
-    refined = f", {words.count(world['refined'])} of them played where models differ" if world.get("refined") else ""
-    seen = f"From {words.count(world['episodes'])} episodes{refined}, a" if world["episodes"] else "A"
-    states = f"{world['states']} states, " if world["states"] > 1 else ""
-    return (
-        f"{seen} policy was learned for episodes of {world['horizon']} steps ({states}{world['actions']} actions) that "
-        f"each belong to one of {world['contexts']} hidden contexts. It finds out which while it acts."
-    )
-
-
-def _cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    planned = answer["measured"] == "planned"
-    titles = {"planned": "The policy is planned to earn", "logged": "The policy is estimated to earn"}
-    return [
-        {
-            "title": titles.get(answer["measured"], "The policy earns"),
-            "value": words.number(answer["value"]),
-            "unit": "an episode",
-            "text": words.earns(answer),
-            "caution": planned,
-        },
-        {
-            "title": "It falls short of the best by",
-            "value": words.fine(answer["regret"]),
-            "unit": "an episode" if answer["regret"] is not None else "",
-            "text": words.regret(answer),
-            "caution": answer["regret"] is None,
-        },
-        {
-            "title": "Adapting is worth",
-            "value": words.signed(answer["gain"]),
-            "unit": "an episode" if answer["gain"] is not None else "",
-            "text": words.gain(answer),
-            "caution": answer["gain"] is None,
-        },
-    ]
-
-
 def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     world, beliefs = summary["world"], summary["beliefs"]
-    colours = belief_figures.action_colours(beliefs)
+    colours = figures.action_colours(beliefs)
     return {
-        "comparison": figures.comparison(summary["comparison"].get("rows", ())),
-        "uncertainty": figures.uncertainty(summary["uncertainty"]),
-        "coverage": figures.coverage(summary["coverage"], world) if summary["coverage"] else None,
-        "rewards": figures.rewards(summary["rewards"], world),
-        "key": belief_figures.key(colours, world),
+        "comparison": figures.policy_values(summary["comparison"].get("rows", ())),
+        "uncertainty": figures.uncertainty_curve(summary["uncertainty"]),
+        "coverage": figures.pair_map(summary["coverage"], world) if summary["coverage"] else None,
+        "rewards": figures.reward_dots(summary["rewards"], world),
+        "key": figures.action_key(colours, world),
         "beliefs": _belief_figures(beliefs, world, colours),
-        "maps": _maps(beliefs, world, colours),
+        "maps": [
+            {"caption": world["state_names"][part["state"]], "drawing": figures.action_map(part, world, colours)}
+            for part in beliefs.get("maps", ())
+        ],
     }
 
 
 def _belief_figures(beliefs: Mapping[str, Any], world: Mapping[str, Any], colours: Mapping[int, str]) -> list[Any]:
-    state = world["state_names"][beliefs["state"]]
-    where = f"in {state} at step {beliefs['step'] + 1}"
+    where = f"in {world['state_names'][beliefs['state']]} at step {beliefs['step'] + 1}"
     if beliefs["kind"] == "rays":
         caption = f"Rewards still to come {where}, over how sure the policy is."
-        return [{"caption": caption, "drawing": belief_figures.rays(beliefs, world, colours)}]
-    curve = belief_figures.value_curve(beliefs, world, colours)
+        return [{"caption": caption, "drawing": figures.belief_rays(beliefs, world, colours)}]
+    curve = figures.value_curve(beliefs, world, colours)
     return [{"caption": f"Rewards still to come {where}.", "drawing": curve}] if curve else []
-
-
-def _maps(beliefs: Mapping[str, Any], world: Mapping[str, Any], colours: Mapping[int, str]) -> list[Any]:
-    return [
-        {
-            "caption": world["state_names"][part["state"]],
-            "drawing": belief_figures.action_map(part, world, colours),
-        }
-        for part in beliefs.get("maps", ())
-    ]
-
-
-def _setting(certificate: Mapping[str, Any]) -> str:
-    name = str(certificate.get("setting") or "")
-    return SETTINGS.get(name.split("(")[0].strip(), "") or ("As named by its author." if name else "")
-
-
-def _facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The certificate's numbers, each with what it means; what is not known is left out."""
-    certificate = summary["certificate"]
-    covered = certificate.get("coverage") or summary["coverage"] or {}
-    bootstrap, played = certificate.get("bootstrap_regret") or {}, certificate.get("validation") or {}
-    said = certificate.get("agreement") or {}
-    agreement = "; ".join(f"{AGREEMENT.get(name, name)} {_verdict(verdict)}" for name, verdict in said.items())
-    meetings = (
-        f"{words.count(covered.get('never'))} can meet but never did, {words.count(covered.get('impossible'))} cannot"
-    )
-    limits = f"{words.fine(played.get('lower'))} to {words.fine(played.get('upper'))}"
-    fresh = "held-out episodes of the log" if played.get("measured") == "logged" else "fresh episodes"
-    rows = [
-        (True, "Planned value", words.between(*summary["planned"]),
-         "in the recovered model, optimistic by nature; not a measurement"),
-        (certificate.get("uncertainty"), "Uncertainty V\N{SUBSCRIPT ZERO}", words.fine(certificate.get("uncertainty")),
-         "when exploration stopped"),
-        (covered.get("seen"), "Pairs of state-actions", f"{words.count(covered.get('seen'))} seen", meetings),
-        (certificate.get("kappa"), "Kappa", words.fine(certificate.get("kappa")),
-         f"the factor on all radii at which magnitudes exist{_at_weights(certificate)}; about 1 or less is consistent"),
-        (agreement or None, "Agreement", agreement, "with the recovered model"),
-        (bootstrap.get("mean"), "Bootstrap regret", words.fine(bootstrap.get("mean")),
-         f"an estimate, {words.fine(bootstrap.get('upper'))} in the worst resample; better plans may add "
-         f"{words.fine(bootstrap.get('gap'))}; blind to what was never entered"),
-        (played.get("value"), "Validation", words.fine(played.get("value")),
-         f"{limits} in {words.count(played.get('episodes'))} {fresh}"),
-    ]  # fmt: skip
-    return [{"name": name, "value": value, "note": note} for known, name, value, note in rows if known is not None]
-
-
-def _at_weights(certificate: Mapping[str, Any]) -> str:
-    """Said where the program took weights that are not known."""
-    taken = certificate.get("kappa_weights")
-    return "" if taken in (None, "known") else f", with weights {taken}"
-
-
-AGREEMENT = {"lp": "magnitudes", "parity": "signs", "likelihood": "likelihood"}
-
-
-def _verdict(verdict: Any) -> str:
-    if isinstance(verdict, bool):
-        return "agree" if verdict else "disagree"
-    if isinstance(verdict, float):
-        return f"agree in {words.share(verdict, 1)}"
-    return "not asked" if verdict is None else str(verdict)

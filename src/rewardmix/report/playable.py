@@ -42,7 +42,7 @@ def playable(policy: Controller | MarkovPolicy, model: RewardMixingMDP, title: s
     as_instance("model", model, RewardMixingMDP)
     controller = controller_of(policy, model)
     controller.check_fits(model)
-    columns, nodes, first = compact(controller)
+    columns, nodes, first = compacted(controller)
     states = model.state_names or tuple(f"state {s + 1}" for s in range(model.num_states))
     actions = model.action_names or tuple(f"action {a + 1}" for a in range(model.num_actions))
     return {
@@ -66,8 +66,8 @@ def playable(policy: Controller | MarkovPolicy, model: RewardMixingMDP, title: s
 
 
 def context_names(model: RewardMixingMDP) -> list[str]:
-    """What contexts are called where nobody named them."""
-    return [f"context {m + 1}" for m in range(model.num_contexts)]
+    """What people read for the contexts."""
+    return [f"type {m + 1}" for m in range(model.num_contexts)]
 
 
 def controller_of(policy: Any, model: RewardMixingMDP) -> Controller:
@@ -99,7 +99,7 @@ def possible_next(model: RewardMixingMDP) -> list[list[int] | None]:
     return lists
 
 
-def compact(policy: Controller) -> tuple[list[Any], list[Any], list[int]]:
+def compacted(policy: Controller) -> tuple[list[Any], list[Any], list[int]]:
     """(columns, nodes, first): the controller without what is never reached and without what is there twice."""
     used = _reached(policy)
     columns: list[Any] = []

@@ -5,98 +5,65 @@ Its fields are described in ``docs/report.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from rewardmix._core.checks import Floats, refuse
 from rewardmix._core.portable import logs
-from rewardmix._version import __version__
+from rewardmix.exploration.exploration_result import possible_pairs, second_steps
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
 from rewardmix.recovery.recovery_result import alignment
 from rewardmix.report.beliefs import belief_view
-from rewardmix.report.coverage import pair_coverage
+from rewardmix.report.findings import Findings
 from rewardmix.report.playable import as_json, context_names, plain, playable
-from rewardmix.report.schema import SCHEMA
+from rewardmix.report.result_schema import RESULT_SCHEMA
 
-MOST_POINTS = 240
+MOST_CURVE_POINTS = 240
 """Points of the uncertainty curve that are kept."""
 MOST_REWARDS = 30
 """State-actions whose recovered rewards are shown: those where contexts differ most."""
 LARGEST_SESSION = 2_000_000
 """Characters of a policy that is put into the page; larger ones are exported apart."""
+MOST_ROWS = 40
+"""A heat map has at most so many rows; larger ones show blocks of state-actions."""
+MOST_PAIRED = 2_000
+"""With more state-actions than this there is no heat map."""
+
+IMPOSSIBLE = -1
+"""Written in place of a count."""
 
 
-def summarise(
-    *,
-    title: str,
-    model: RewardMixingMDP,
-    plan: Plan,
-    moments: Moments | None = None,
-    refined: int = 0,
-    uncertainty: Sequence[tuple[float, float]] = (),
-    intervals: tuple[ArrayLike, ArrayLike] | None = None,
-    certificate: Mapping[str, Any] | None = None,
-    comparison: Mapping[str, Any] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    unanswered: Sequence[str] = (),
-    command: str = "",
-    version: str = __version__,
-    seed: int | None = None,
-    sections: Sequence[Mapping[str, Any]] = (),
-    record: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Everything that the page shows, as JSON data.
-
-    Args:
-        title: of the run.
-        model: as recovered.
-        plan: made for ``model``.
-        moments: what exploration counted.
-        refined: episodes of refinement, which no count of pairs holds.
-        uncertainty: (episodes, V_0), in the order of time.
-        intervals: lower and upper limits, each shaped like ``model.rewards``.
-        certificate: what was and was not proved; its fields are in ``docs/report.md``.
-        comparison: ``{"measured": "exact" | "played" | "planned", "rows": [{"name", "role", "value", "lower",
-            "upper"}]}``; role "adaptive" is this policy, "fixed" the best that does not adapt, "told" the bound.
-        truth: ``{"model", "value", "regret", "share"}`` where the true model is known.
-        unanswered: sentences, one for each question that the data cannot answer.
-        command: that made this run.
-        version: of rewardmix.
-        seed: of the run.
-        sections: more for the page: ``{"title", "paragraphs": [...], "columns": [...], "rows": [[...]]}``.
-        record: anything else that ``result.json`` should keep.
-    """
+def summarise(found: Findings) -> dict[str, Any]:
+    """Everything that the page shows, as JSON data."""
+    model, plan = found.model, found.plan
     if plan.model.rewards.shape != model.rewards.shape:
         shape = plan.model.rewards.shape
         refuse("plan", f"a plan for rewards of shape {shape}", f"{model.rewards.shape}, as the model")
-    certificate, comparison, truth = dict(certificate or {}), dict(comparison or {}), dict(truth or {})
-    true_model = truth.pop("model", None)
-    session, note = _session(plan, model, title)
-    pairs = None if moments is None else pair_coverage(moments)
+    session, note = _session(plan, model, found.title)
+    truth = {key: value for key, value in found.truth.items() if key != "model"}
     summary = {
-        "schema": SCHEMA,
-        "title": title,
-        "rewardmix": version,
-        "command": command,
-        "seed": seed,
-        "record": dict(record or {}),
-        "world": _world(model, moments, refined),
+        "schema": RESULT_SCHEMA,
+        "title": found.title,
+        "rewardmix": found.version,
+        "command": found.command,
+        "seed": found.seed,
+        "record": dict(found.record),
+        "world": _world(model, found.moments, found.refined),
         "planned": [plan.lower, plan.upper],
-        "answer": _answer(plan, certificate, comparison, truth),
-        "comparison": comparison,
-        "uncertainty": _thinned([[float(k), float(v)] for k, v in uncertainty]),
-        "coverage": pairs,
-        "rewards": _rewards(model, moments, intervals, true_model),
+        "answer": _answer(found),
+        "comparison": dict(found.comparison),
+        "uncertainty": _thinned([[float(k), float(v)] for k, v in found.uncertainty]),
+        "coverage": None if found.moments is None else pair_coverage(found.moments),
+        "rewards": _rewards(found),
         "beliefs": belief_view(plan),
-        "unanswered": list(unanswered),
-        "certificate": certificate,
+        "unanswered": list(found.unanswered),
+        "certificate": dict(found.certificate),
         "truth": truth or None,
-        "sections": [dict(section) for section in sections],
+        "sections": [dict(section) for section in found.sections],
         "session": session,
         "session_note": note,
     }
@@ -120,10 +87,9 @@ def _world(model: RewardMixingMDP, moments: Moments | None, refined: int) -> dic
     }
 
 
-def _answer(
-    plan: Plan, certificate: Mapping[str, Any], comparison: Mapping[str, Any], truth: Mapping[str, Any]
-) -> dict[str, Any]:
+def _answer(found: Findings) -> dict[str, Any]:
     """The headline: the best evidence there is of what the policy earns, how sure, and what adapting is worth."""
+    plan, certificate, comparison, truth = found.plan, found.certificate, found.comparison, found.truth
     rows = {row.get("role"): row for row in comparison.get("rows", ()) if row.get("role")}
     mine, fixed, told = (rows.get(role, {}).get("value") for role in ("adaptive", "fixed", "told"))
     played, bootstrap = certificate.get("validation") or {}, certificate.get("bootstrap_regret") or {}
@@ -144,15 +110,14 @@ def _answer(
     return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": where}
 
 
-def _rewards(
-    model: RewardMixingMDP, moments: Moments | None, intervals: tuple[ArrayLike, ArrayLike] | None, truth: Any
-) -> dict[str, Any]:
+def _rewards(found: Findings) -> dict[str, Any]:
     """What each context pays at each state-action: probability of the larger value, or the expected reward."""
+    model, moments, intervals = found.model, found.moments, found.intervals
     probability = model.num_values == 2
     shape = model.num_contexts, model.num_states, model.num_actions
     values = model.rewards if probability else model.means
     lower, upper = (np.asarray(part, float) for part in intervals) if intervals and probability else (None, None)
-    real = _truth_of(model, truth)
+    real = _truth_of(model, found.truth.get("model"))
     samples = np.zeros(shape[1:], int) if moments is None else _samples(moments, model)
     spread = np.sqrt(mixed(model.weights, (values - mixed(model.weights, values)) ** 2))
     order = np.argsort(-spread, axis=None, kind="stable")[:MOST_REWARDS]
@@ -195,11 +160,11 @@ def _samples(moments: Moments, model: RewardMixingMDP) -> Any:
 
 
 def _thinned(points: list[list[float]]) -> list[list[float]]:
-    """At most ``MOST_POINTS`` of them, evenly spread in the logarithm of the episodes, the first and last kept."""
-    if len(points) <= MOST_POINTS:
+    """At most ``MOST_CURVE_POINTS``, evenly spread in the logarithm of the episodes, the first and last kept."""
+    if len(points) <= MOST_CURVE_POINTS:
         return points
     places = logs([1.0 + max(point[0], 0.0) for point in points])
-    wanted = np.linspace(places[0], places[-1], MOST_POINTS)
+    wanted = np.linspace(places[0], places[-1], MOST_CURVE_POINTS)
     kept = np.unique(np.clip(np.searchsorted(places, wanted), 0, len(points) - 1))
     return [points[i] for i in kept]
 
@@ -213,3 +178,33 @@ def _session(plan: Plan, model: RewardMixingMDP, title: str) -> tuple[dict[str, 
         f"This policy is too large to play inside the page ({size / 1e6:.1f} MB as JSON): "
         "write it with rewardmix export POLICY --format json, and play it with the module player.js."
     )
+
+
+def pair_coverage(moments: Moments) -> dict[str, Any] | None:
+    """The lower triangle of pair counts, in blocks of ``block`` state-actions if there are many.
+
+    What can happen is judged by the moves that were seen. A block shows its least-seen pair that can happen, so that a
+    gap is never hidden by its neighbours.
+    """
+    size = moments.num_state_actions
+    if size > MOST_PAIRED:
+        return None
+    counts = moments.pair_counts()
+    rows = csr_array(moments.moves[:, : moments.num_states])
+    when = second_steps(rows, moments.starts > 0, moments.num_actions, moments.horizon)
+    possible = possible_pairs(when, np.arange(size), moments.num_actions, moments.horizon).T | (counts > 0)
+    lower = np.tril(np.ones((size, size), bool))
+    block = -(-size // MOST_ROWS)
+    edges = np.arange(0, size, block)
+    large = np.iinfo(np.int64).max
+    least = np.where(possible & lower, counts, large)
+    least = np.minimum.reduceat(np.minimum.reduceat(least, edges, axis=0), edges, axis=1)
+    cells = np.where(least == large, IMPOSSIBLE, least)
+    return {
+        "seen": int(((counts > 0) & lower).sum()),
+        "never": int((possible & lower & (counts == 0)).sum()),
+        "impossible": int((~possible & lower).sum()),
+        "size": size,
+        "block": block,
+        "cells": [cells[i, : i + 1].tolist() for i in range(edges.size)],
+    }

@@ -22,45 +22,47 @@ def drawing(height: float, title: str, description: str, shapes: Iterable[Shape]
     inner = Markup("").join(shapes)
     label = f"{title}. {description}"
     return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, number(height), label, inner
+        WIDTH, _coordinate(height), label, inner
     )
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> Shape:
     """Words with their baseline at y; ``anchor`` start, middle or end."""
     return Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>').format(
-        number(x), number(y), kind, anchor, words
+        _coordinate(x), _coordinate(y), kind, anchor, words
     )
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Shape:
     """A straight line."""
-    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>').format(*map(number, (x1, y1, x2, y2)), kind)
+    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>').format(
+        *map(_coordinate, (x1, y1, x2, y2)), kind
+    )
 
 
 def box(x: float, y: float, width: float, height: float, kind: str, hint: str = "") -> Shape:
     """A filled rectangle; ``hint`` appears under the pointer."""
     inner = Markup("<title>{}</title>").format(hint) if hint else ""
     return Markup('<rect x="{}" y="{}" width="{}" height="{}" class="{}">{}</rect>').format(
-        *map(number, (x, y, width, height)), kind, inner
+        *map(_coordinate, (x, y, width, height)), kind, inner
     )
 
 
-def dot(x: float, y: float, radius: float, kind: str, hint: str = "") -> Shape:
-    """A circle."""
+def circle(x: float, y: float, radius: float, kind: str, hint: str = "") -> Shape:
+    """A filled circle or a ring; ``hint`` appears under the pointer."""
     inner = Markup("<title>{}</title>").format(hint) if hint else ""
     return Markup('<circle cx="{}" cy="{}" r="{}" class="{}">{}</circle>').format(
-        *map(number, (x, y, radius)), kind, inner
+        *map(_coordinate, (x, y, radius)), kind, inner
     )
 
 
 def path(points: Sequence[Point], kind: str) -> Shape:
     """Straight lines through the points."""
-    steps = "L".join(f"{number(x)} {number(y)}" for x, y in points)
+    steps = "L".join(f"{_coordinate(x)} {_coordinate(y)}" for x, y in points)
     return Markup('<path d="M{}" class="{}"/>').format(steps, kind)
 
 
-def number(value: float) -> str:
+def _coordinate(value: float) -> str:
     """Coordinates with two digits, and no more characters than needed."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))
 

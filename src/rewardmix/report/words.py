@@ -1,4 +1,4 @@
-"""Numbers and answers as people say them."""
+"""Numbers and sentences of the page: everything that it says about a run is said here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDE = 2e-3
 """Brackets of regret wider than this are mentioned."""
 
 
-def number(value: float | None, digits: int = 2) -> str:
+def decimal(value: float | None, digits: int = 2) -> str:
     """A number for reading: fixed digits, a true minus sign, and a dash where there is none."""
     if value is None:
         return NOTHING
@@ -27,14 +27,14 @@ def fine(value: float | None) -> str:
         return NOTHING
     size = abs(value)
     if 0 < size < 1e-4:
-        return f"{'<' if value > 0 else '>'}\N{NARROW NO-BREAK SPACE}{number(math.copysign(1e-4, value), 4)}"
-    return number(value, 2 if size >= 0.1 or size == 0 else 3 if size >= 0.01 else 4)
+        return f"{'<' if value > 0 else '>'}\N{NARROW NO-BREAK SPACE}{decimal(math.copysign(1e-4, value), 4)}"
+    return decimal(value, 2 if size >= 0.1 or size == 0 else 3 if size >= 0.01 else 4)
 
 
 def between(low: float, high: float) -> str:
     """A bracket, with as many digits as it takes to see that it has two ends."""
-    digits = next((d for d in (2, 3, 4) if number(low, d) != number(high, d)), 4)
-    return f"{number(low, digits)} to {number(high, digits)}"
+    digits = next((d for d in (2, 3, 4) if decimal(low, d) != decimal(high, d)), 4)
+    return f"{decimal(low, digits)} to {decimal(high, digits)}"
 
 
 def signed(value: float | None) -> str:
@@ -47,16 +47,9 @@ def count(value: float | None) -> str:
     return NOTHING if value is None else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def share(value: float | None, digits: int = 0) -> str:
+def percent(value: float | None, digits: int = 0) -> str:
     """A share in percent."""
-    return NOTHING if value is None else f"{number(100 * value, digits)}\N{NARROW NO-BREAK SPACE}%"
-
-
-def value_of(values: list[float], z: int) -> str:
-    """A reward value; the usual two have names."""
-    if values == [0.0, 1.0]:
-        return ("no reward", "reward")[z]
-    return f"reward {values[z]:g}".replace("-", "\N{MINUS SIGN}")
+    return NOTHING if value is None else f"{decimal(100 * value, digits)}\N{NARROW NO-BREAK SPACE}%"
 
 
 MEASURED = {
@@ -71,13 +64,12 @@ def earns(answer: Mapping[str, Any]) -> str:
     """Where the headline value comes from."""
     if answer["measured"] == "exact":
         return "Computed exactly in the true model, which is known here."
+    interval = f"95 % interval {fine(answer['lower'])} to {fine(answer['upper'])}"
     if answer["measured"] == "played":
-        between = f"{fine(answer['lower'])} to {fine(answer['upper'])}"
-        return f"Measured in {count(answer.get('episodes'))} fresh episodes; 95 % interval {between}."
+        return f"Measured in {count(answer.get('episodes'))} fresh episodes; {interval}."
     if answer["measured"] == "logged":
-        between = f"{fine(answer['lower'])} to {fine(answer['upper'])}"
         held = f"{count(answer.get('episodes'))} held-out episodes of the log"
-        return f"Estimated from {held}, for the policy planned without them; 95 % interval {between}."
+        return f"Estimated from {held}, for the policy planned without them; {interval}."
     return (
         "Planned: what it would earn if the recovered model were right. Such values are optimistic; "
         "it has not been tried in fresh episodes."
@@ -104,14 +96,107 @@ def gain(answer: Mapping[str, Any]) -> str:
     """What adapting is worth, in words."""
     if answer["gain"] is None:
         return "The best policy that does not adapt was not computed."
-    relative = f" ({signed_share(answer['gain'] / answer['fixed'])})" if answer["fixed"] > 0 else ""
+    relative = f" ({signed_percent(answer['gain'] / answer['fixed'])})" if answer["fixed"] > 0 else ""
     where = MEASURED.get(answer.get("gain_measured") or "", "")
     text = f"over the best policy that ignores rewards{relative}; {where}." if where else "over the best fixed policy."
     if answer.get("share") is not None:
-        text += f" That is {share(answer['share'], 1)} of what adapting can be worth."
+        text += f" That is {percent(answer['share'], 1)} of what adapting can be worth."
     return text
 
 
-def signed_share(value: float) -> str:
+def signed_percent(value: float) -> str:
     """A relative difference in percent, with its sign."""
-    return ("+" if value >= 0 else "") + share(value)
+    return ("+" if value >= 0 else "") + percent(value)
+
+
+def lead(summary: Mapping[str, Any]) -> str:
+    """The first sentence of the page."""
+    world = summary["world"]
+    refined = f", {count(world['refined'])} of them played where models differ" if world.get("refined") else ""
+    seen = f"From {count(world['episodes'])} episodes{refined}, a" if world["episodes"] else "A"
+    states = f"{world['states']} states, " if world["states"] > 1 else ""
+    return (
+        f"{seen} policy was learned for episodes of {world['horizon']} steps ({states}{world['actions']} actions) that "
+        f"each belong to one of {world['contexts']} hidden types. It finds out which while it acts."
+    )
+
+
+def cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The headline: what the policy earns, what it falls short of, what adapting is worth."""
+    measured = answer["measured"]
+    titles = {"planned": "The policy is planned to earn", "logged": "The policy is estimated to earn"}
+    parts = [
+        (titles.get(measured, "The policy earns"), decimal(answer["value"]), earns(answer), measured == "planned"),
+        ("It falls short of the best by", fine(answer["regret"]), regret(answer), answer["regret"] is None),
+        ("Adapting is worth", signed(answer["gain"]), gain(answer), answer["gain"] is None),
+    ]
+    return [
+        {
+            "title": title,
+            "value": value,
+            "unit": "" if value == NOTHING else "an episode",
+            "text": text,
+            "caution": care,
+        }
+        for title, value, text, care in parts
+    ]
+
+
+SETTING_SENTENCES = {
+    "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a "
+    "rule of thumb, not a guarantee.",
+    "theory": "Radii have explicit constants. What is listed as shown had every premise checked; the constant of the "
+    "paper's theorem is not known, so no bound of the regret follows.",
+    "paper": "The paper's forms with one free constant: for studying the theory, not a guarantee.",
+}
+
+
+def setting(certificate: Mapping[str, Any]) -> str:
+    """What the confidence setting means."""
+    name = str(certificate.get("setting") or "")
+    return SETTING_SENTENCES.get(name.split("(")[0].strip(), "") or ("As named by its author." if name else "")
+
+
+def facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The certificate's numbers, each with what it means; what is not known is left out."""
+    certificate = summary["certificate"]
+    covered = certificate.get("coverage") or summary["coverage"] or {}
+    bootstrap, played = certificate.get("bootstrap_regret") or {}, certificate.get("validation") or {}
+    said = certificate.get("agreement") or {}
+    agreement = "; ".join(f"{AGREEMENT.get(name, name)} {_verdict(verdict)}" for name, verdict in said.items())
+    meetings = f"{count(covered.get('never'))} can meet but never did, {count(covered.get('impossible'))} cannot"
+    limits = f"{fine(played.get('lower'))} to {fine(played.get('upper'))}"
+    fresh = "held-out episodes of the log" if played.get("measured") == "logged" else "fresh episodes"
+    rows = [
+        (True, "Planned value", between(*summary["planned"]),
+         "in the recovered model, optimistic by nature; not a measurement"),
+        (certificate.get("uncertainty"), "Uncertainty V\N{SUBSCRIPT ZERO}", fine(certificate.get("uncertainty")),
+         "when exploration stopped"),
+        (covered.get("seen"), "Pairs of state-actions", f"{count(covered.get('seen'))} seen", meetings),
+        (certificate.get("kappa"), "Kappa", fine(certificate.get("kappa")),
+         f"the factor on all radii at which magnitudes exist{_at_weights(certificate)}; about 1 or less is consistent"),
+        (agreement or None, "Agreement", agreement, "with the recovered model"),
+        (bootstrap.get("mean"), "Bootstrap regret", fine(bootstrap.get("mean")),
+         f"an estimate, {fine(bootstrap.get('upper'))} in the worst resample; better plans may add "
+         f"{fine(bootstrap.get('gap'))}; blind to what was never entered"),
+        (played.get("value"), "Validation", fine(played.get("value")),
+         f"{limits} in {count(played.get('episodes'))} {fresh}"),
+    ]  # fmt: skip
+    return [{"name": name, "value": value, "note": note} for known, name, value, note in rows if known is not None]
+
+
+def _at_weights(certificate: Mapping[str, Any]) -> str:
+    """Said where the program took weights that are not known."""
+    taken = certificate.get("kappa_weights")
+    return "" if taken in (None, "known") else f", with weights {taken}"
+
+
+AGREEMENT = {"lp": "magnitudes", "parity": "signs", "likelihood": "likelihood"}
+
+
+def _verdict(verdict: Any) -> str:
+    if isinstance(verdict, bool):
+        return "agree" if verdict else "disagree"
+    if isinstance(verdict, float):
+        return f"agree in {percent(verdict, 1)}"
+    return "not asked" if verdict is None else str(verdict)

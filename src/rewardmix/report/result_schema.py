@@ -14,12 +14,12 @@ from rewardmix._core.checks import quoted, refuse
 
 Check = Callable[[str, Any], None]
 
-SCHEMA = "rewardmix-result/1"
+RESULT_SCHEMA = "rewardmix-result/1"
 
-DEEPEST = 20
+_DEEPEST = 20
 """Levels of lists and objects in one another; a summary has fewer."""
 
-LARGEST = 1e100
+_LARGEST = 1e100
 """Numbers beyond it are nobody's result, and cannot be drawn."""
 
 
@@ -27,10 +27,10 @@ def check_summary(summary: Any) -> None:
     """Refuse a summary of which no page can be made, naming the first field that is missing or of the wrong kind."""
     if not isinstance(summary, Mapping):
         refuse("summary", _found(summary), "an object")
-    if summary.get("schema") != SCHEMA:
-        refuse("summary", f"schema {summary.get('schema')!r}", f"{SCHEMA!r}, as written by rewardmix learn")
+    if summary.get("schema") != RESULT_SCHEMA:
+        refuse("summary", f"schema {summary.get('schema')!r}", f"{RESULT_SCHEMA!r}, as written by rewardmix learn")
     check_depth(summary)
-    _fields(world=_fields(**WORLD))("summary", summary)
+    _fields(world=_fields(**_WORLD))("summary", summary)
     world = summary["world"]
     for name, size in (("state_names", "states"), ("action_names", "actions"), ("context_names", "contexts")):
         _list(_text, world[size], world[size])(f"summary.world.{name}", world[name])
@@ -51,8 +51,8 @@ def check_depth(data: Any) -> None:
     """Refuse lists and objects that are nested deeper than any summary is."""
     level, depth = [data], 0
     while level:
-        if depth > DEEPEST:
-            refuse("summary", f"more than {DEEPEST} levels of lists and objects", "fewer, as written by rewardmix")
+        if depth > _DEEPEST:
+            refuse("summary", f"more than {_DEEPEST} levels of lists and objects", "fewer, as written by rewardmix")
         inner = [part for part in level if isinstance(part, Mapping | list | tuple)]
         level = [value for part in inner for value in (part.values() if isinstance(part, Mapping) else part)]
         depth += 1
@@ -68,12 +68,12 @@ def _text(where: str, value: Any) -> None:
 
 
 def _number(where: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         refuse(where, _found(value), "a finite number")
 
 
 def _count(where: str, value: Any, least: int = 0, most: float = math.inf) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= min(most, LARGEST):
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= min(most, _LARGEST):
         refuse(
             where,
             _found(value),
@@ -139,7 +139,7 @@ def _fields(**fields: Check) -> Check:
     return check
 
 
-WORLD: dict[str, Check] = {
+_WORLD: dict[str, Check] = {
     "states": _within(1),
     "actions": _within(1),
     "horizon": _within(1),
@@ -153,7 +153,7 @@ WORLD: dict[str, Check] = {
     "refined_": _maybe(_within(0)),
 }
 
-ANSWER: dict[str, Check] = {
+_ANSWER: dict[str, Check] = {
     "value": _number,
     "lower": _maybe(_number),
     "upper": _maybe(_number),
@@ -170,7 +170,7 @@ ANSWER: dict[str, Check] = {
     "gain_measured_": _maybe(_text),
 }
 
-COMPARED: dict[str, Check] = {
+_COMPARED: dict[str, Check] = {
     "name": _text,
     "role_": _maybe(_text),
     "value": _maybe(_number),
@@ -178,9 +178,9 @@ COMPARED: dict[str, Check] = {
     "upper_": _maybe(_number),
 }
 
-COVERED: dict[str, Check] = {name: _maybe(_number) for name in ("seen_", "never_", "impossible_")}
+_COVERED: dict[str, Check] = {name: _maybe(_number) for name in ("seen_", "never_", "impossible_")}
 
-SECTION: dict[str, Check] = {
+_SECTION: dict[str, Check] = {
     "title": _text,
     "paragraphs_": _maybe(_list(_text)),
     "columns_": _maybe(_list(_text)),
@@ -199,12 +199,12 @@ def _agreement(where: str, value: Any) -> None:
         _scalar(f"{where}.{name}", verdict)
 
 
-CERTIFICATE: dict[str, Check] = {
+_CERTIFICATE: dict[str, Check] = {
     "setting_": _maybe(_text),
     "proved_": _maybe(_list(_anything)),
     "not_proved_": _maybe(_list(_anything)),
     "uncertainty_": _maybe(_number),
-    "coverage_": _maybe(_fields(**COVERED)),
+    "coverage_": _maybe(_fields(**_COVERED)),
     "kappa_": _maybe(_number),
     "kappa_weights_": _maybe(_text),
     "agreement_": _maybe(_agreement),
@@ -229,24 +229,24 @@ def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
         "command": _text,
         "seed": _scalar,
         "planned": _tuple(_number, _number),
-        "answer": _fields(**ANSWER),
-        "comparison": _fields(measured_=_maybe(_text), rows_=_list(_fields(**COMPARED))),
+        "answer": _fields(**_ANSWER),
+        "comparison": _fields(measured_=_maybe(_text), rows_=_list(_fields(**_COMPARED))),
         "uncertainty": _list(_tuple(_number, _maybe(_number))),
-        "coverage": _maybe(_fields(**COVERAGE)),
+        "coverage": _maybe(_fields(**_COVERAGE)),
         "rewards": _fields(
             kind=_one_of("probability", "expected"), larger=_number, range=_tuple(_number, _number),
             rows=_list(reward), left_out=_within(0),
         ),
         "beliefs": _beliefs(state, action, _within(0, contexts - 1)),
         "unanswered": _list(_text),
-        "certificate": _fields(**CERTIFICATE),
-        "sections": _list(_fields(**SECTION)),
+        "certificate": _fields(**_CERTIFICATE),
+        "sections": _list(_fields(**_SECTION)),
         "session": _maybe(_fields()),
         "session_note": _text,
     }  # fmt: skip
 
 
-COVERAGE: dict[str, Check] = {
+_COVERAGE: dict[str, Check] = {
     "seen": _within(0),
     "never": _within(0),
     "impossible": _within(0),

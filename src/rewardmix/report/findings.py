@@ -1,0 +1,246 @@
+"""What a run found, as one object that its report is made of: from ``learn``, from ``fit``, or put together by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from rewardmix._version import __version__
+from rewardmix.learning import Learned
+from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments
+from rewardmix.planning import Plan, compare_plan
+
+if TYPE_CHECKING:  # only where there is a log
+    from rewardmix.logs import Fitted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a run found: everything that its report is made of.
+
+    Attributes:
+        title: of the run.
+        model: as recovered.
+        plan: made for ``model``.
+        moments: what exploration counted.
+        refined: episodes of refinement, which no count of pairs holds.
+        uncertainty: (episodes, V_0), in the order of time.
+        intervals: lower and upper limits, each shaped like ``model.rewards``.
+        certificate: what was and was not proved; its fields are in ``docs/report.md``.
+        comparison: ``{"measured": "exact" | "played" | "planned", "rows": [{"name", "role", "value", "lower",
+            "upper"}]}``; role "adaptive" is this policy, "fixed" the best that does not adapt, "told" the bound.
+        truth: ``{"model", "value", "regret", "share"}`` where the true model is known.
+        unanswered: sentences, one for each question that the data cannot answer.
+        command: that made this run.
+        version: of rewardmix.
+        seed: of the run.
+        sections: more for the page: ``{"title", "paragraphs": [...], "columns": [...], "rows": [[...]]}``.
+        record: anything else that ``result.json`` should keep.
+    """
+
+    title: str
+    model: RewardMixingMDP
+    plan: Plan
+    moments: Moments | None = None
+    refined: int = 0
+    uncertainty: Sequence[tuple[float, float]] = ()
+    intervals: tuple[ArrayLike, ArrayLike] | None = None
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    comparison: Mapping[str, Any] = field(default_factory=dict)
+    truth: Mapping[str, Any] = field(default_factory=dict)
+    unanswered: Sequence[str] = ()
+    command: str = ""
+    version: str = __version__
+    seed: int | None = None
+    sections: Sequence[Mapping[str, Any]] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+def learned_findings(
+    learned: Learned,
+    *,
+    title: str,
+    truth: RewardMixingMDP | None = None,
+    command: str = "",
+    settings: Mapping[str, Any] | None = None,
+) -> Findings:
+    """What ``learn`` found.
+
+    Args:
+        learned: what it gave.
+        title: of the report.
+        truth: the true model, where it is known.
+        command: that made this run.
+        settings: everything that is needed to repeat it.
+    """
+    info, standing = learned.recovery.info, learned.certificate.truth
+    known = _picked(standing, value="value", regret="regret", regret_least="least_regret", share="share")
+    return Findings(
+        title=title,
+        model=learned.model,
+        plan=learned.plan,
+        moments=learned.exploration.moments,
+        refined=learned.episodes - learned.exploration.episodes,
+        uncertainty=[(float(k), float(v)) for k, v in learned.exploration.info.curve],
+        intervals=(info.lower, info.upper),
+        certificate=_certificate(learned),
+        comparison=comparison_of(learned),
+        truth={} if known is None else {"model": truth, **known},
+        unanswered=questions_of(info.not_identified),
+        command=command,
+        seed=None if settings is None else settings.get("seed"),
+        record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist()},
+    )
+
+
+def fitted_findings(fitted: Fitted, *, title: str, command: str, settings: Mapping[str, Any]) -> Findings:
+    """What ``fit`` found in a log."""
+    info = fitted.info
+    logged = info.off_policy is not None and info.off_policy.supported
+    validation = _picked(info.off_policy if logged else None, *_INTERVAL)
+    return Findings(
+        title=title,
+        model=fitted.model,
+        plan=fitted.plan,
+        moments=info.moments,
+        intervals=(info.recovery.lower, info.recovery.upper),
+        certificate={
+            "setting": "a log",
+            "stopped": "the end of the log",
+            "proved": [],
+            "not_proved": list(info.sentences),
+            "planned": [fitted.plan.lower, fitted.plan.upper],
+            "validation": None if validation is None else {**validation, "measured": "logged"},
+            "bootstrap_regret": None
+            if info.bootstrap is None
+            else {"mean": info.bootstrap.regret, "upper": None, "gap": info.bootstrap.gap},
+        },
+        comparison=_planned_comparison(fitted.plan),
+        unanswered=[info.recovery.not_identified],
+        command=command,
+        seed=settings["seed"],
+        sections=_log_sections(fitted),
+        record={"settings": dict(settings), "weights": fitted.model.weights.tolist(), "fit": _log_record(fitted)},
+    )
+
+
+def comparison_of(learned: Learned) -> dict[str, Any]:
+    """This policy beside others: in the true model where it is known, otherwise as planned in the recovered one."""
+    standing = learned.certificate.truth
+    if standing is None:
+        return _planned_comparison(learned.plan)
+    rows = [
+        _row("told the type (a bound)", "told", standing.told),
+        _row("best adaptive policy", "best", standing.best_lower, standing.best_lower, standing.best_upper),
+        _row("this policy", "adaptive", standing.value),
+        _row("best policy that does not adapt", "fixed", standing.markov),
+    ]
+    return {"measured": "exact", "rows": rows}
+
+
+def _planned_comparison(plan: Plan) -> dict[str, Any]:
+    found = compare_plan(plan)
+    rows = [
+        _row("told the type (a bound)", "told", found.told),
+        _row("this policy", "adaptive", found.adaptive_lower, found.adaptive_lower, found.adaptive_upper),
+        _row("best policy that does not adapt", "fixed", found.markov),
+    ]
+    return {"measured": "planned", "rows": rows}
+
+
+def _row(name: str, role: str, value: float, lower: float | None = None, upper: float | None = None) -> dict[str, Any]:
+    return {"name": name, "role": role, "value": value, "lower": lower, "upper": upper}
+
+
+_INTERVAL = ("value", "lower", "upper", "episodes")
+
+
+def _picked(noun: Any, *names: str, **renamed: str) -> dict[str, Any] | None:
+    """Some attributes of what there may be, as plain data; ``renamed``: key = attribute."""
+    attributes = {name: name for name in names} | renamed
+    return None if noun is None else {key: getattr(noun, name) for key, name in attributes.items()}
+
+
+def questions_of(sentence: str) -> list[str]:
+    """What recovery could not identify, one sentence each; none where it says that everything is identified."""
+    start, listed = "Not identified: ", sentence.rstrip(".")
+    if not listed.startswith(start):
+        return []
+    return [f"{part[:1].upper()}{part[1:]}." for part in listed.removeprefix(start).split("; ")]
+
+
+def _certificate(learned: Learned) -> dict[str, Any]:
+    """The certificate with words and numbers only."""
+    found = learned.certificate
+    agreement = found.agreement
+    return {
+        "setting": found.setting,
+        "stopped": found.stopped,
+        "proved": list(found.proved),
+        "not_proved": list(found.not_proved),
+        "facts": [
+            {
+                "what": fact.what,
+                "kind": fact.kind,
+                "premises": {premise.name: premise.holds for premise in fact.premises},
+                "numbers": dict(fact.numbers),
+                "sentence": fact.sentence,
+            }
+            for fact in found.facts
+        ],
+        "uncertainty": found.uncertainty,
+        "target": found.target,
+        "coverage": _picked(found.coverage, "seen", never="never_seen", impossible="impossible"),
+        "kappa": found.kappa,
+        "kappa_weights": found.kappa_weights,
+        "agreement": {
+            "lp": agreement["program"],
+            "parity": agreement["parities"],
+            "likelihood": agreement["likelihood"],
+        },
+        "planned": list(found.planned),
+        "bootstrap_regret": _picked(found.bootstrap, "mean", "upper", "gap"),
+        "validation": _picked(found.validation, *_INTERVAL),
+    }
+
+
+def _log_record(fitted: Fitted) -> dict[str, Any]:
+    """Everything that was found about the log, as plain data."""
+    info = fitted.info
+    parts = {
+        name: getattr(info, name) for name in ("notes", "coverage", "logging", "held_out", "bootstrap", "off_policy")
+    }
+    plain = {name: None if part is None else dataclasses.asdict(part) for name, part in parts.items()}
+    return {
+        **plain,
+        "criterion": {str(m): value for m, value in info.criterion.items()},
+        "passes": info.passes,
+        "loglik": info.recovery.loglik,
+    }
+
+
+def _log_sections(fitted: Fitted) -> list[dict[str, Any]]:
+    info, schema = fitted.info, fitted.info.schema
+    tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
+    criterion = [[str(m), f"{value:.1f}"] for m, value in sorted(info.criterion.items())]
+    return [
+        {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
+        {
+            "title": "What the log holds",
+            "paragraphs": [f"{info.notes.kept} episodes, {info.notes.rows} rows read.", info.coverage.sentence],
+            "columns": ["state", "action never tried"] if tried else [],
+            "rows": tried,
+        },
+        {
+            "title": "How many types",
+            "paragraphs": ["Bayesian information criterion; the smallest is best."],
+            "columns": ["types", "criterion"],
+            "rows": criterion,
+        },
+        {"title": "What to make of it", "paragraphs": list(info.sentences), "columns": [], "rows": []},
+    ]
