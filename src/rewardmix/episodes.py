@@ -26,6 +26,7 @@ from rewardmix._core.checks import (
     refuse,
     shut,
 )
+from rewardmix._core.storage import entry
 from rewardmix._core.widths import action_width, length_width, outcome_width, state_width
 from rewardmix.belief import SAME_REWARD
 
@@ -303,3 +304,16 @@ def _reward_values(values: ArrayLike | None, seen: Floats) -> Floats:
         refuse("rewards", f"{found.size} different values", "at most 127; pass reward_values, or round the rewards")
     binary = np.isin(found, (0.0, 1.0)).all()
     return as_reward_values((0.0, 1.0) if binary or found.size < 2 else found)
+
+
+def pack_episodes(episodes: Episodes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Arrays and numbers, for a file."""
+    arrays = {name: getattr(episodes, name) for name in (*PARTS, "reward_values")}
+    return arrays, {"num_states": episodes.num_states, "num_actions": episodes.num_actions}
+
+
+def unpack_episodes(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Episodes:
+    """What ``pack_episodes`` packed, checked."""
+    states, actions, outcomes, lengths = (arrays[name] for name in PARTS)
+    sizes = entry(meta, "num_states", int), entry(meta, "num_actions", int)
+    return Episodes(states, actions, outcomes, lengths, *sizes, arrays["reward_values"])

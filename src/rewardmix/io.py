@@ -11,7 +11,7 @@ from rewardmix._core import storage
 from rewardmix._core.checks import InputError, as_path, refuse, shown
 from rewardmix._core.sparse_rows import rows_of
 from rewardmix._core.storage import Arrays
-from rewardmix.episodes import PARTS, Episodes
+from rewardmix.episodes import Episodes, pack_episodes, unpack_episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.online import Agent
@@ -187,23 +187,6 @@ def _part(arrays: Arrays, name: str) -> Arrays:
     return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
 
 
-def _pack_episodes(episodes: Episodes) -> Packed:
-    arrays: Arrays = {name: getattr(episodes, name) for name in (*PARTS, "reward_values")}
-    return arrays, {"num_states": episodes.num_states, "num_actions": episodes.num_actions}
-
-
-def _unpack_episodes(arrays: Arrays, meta: dict[str, Any]) -> Episodes:
-    return Episodes(
-        states=arrays["states"],
-        actions=arrays["actions"],
-        outcomes=arrays["outcomes"],
-        lengths=arrays["lengths"],
-        num_states=storage.entry(meta, "num_states", int),
-        num_actions=storage.entry(meta, "num_actions", int),
-        reward_values=arrays["reward_values"],
-    )
-
-
 def _pack_agent(agent: Agent) -> Packed:
     from rewardmix.online import state  # with kernels
 
@@ -231,7 +214,7 @@ FORMS = {
     "belief policy": Form(BeliefPolicy, _pack_belief_policy, _unpack_belief_policy),
     "plan": Form(Plan, _pack_plan, _unpack_plan),
     "moments": Form(Moments, packed, unpacked),
-    "episodes": Form(Episodes, _pack_episodes, _unpack_episodes),
+    "episodes": Form(Episodes, pack_episodes, unpack_episodes),
     "agent": Form(Agent, _pack_agent, _unpack_agent),
 }
 """Kind in the file -> its noun and the two ways."""

@@ -13,6 +13,7 @@ from rewardmix.evaluation import interval
 from rewardmix.exploration import explore, practical, theory
 from rewardmix.exploration import paper as paper_setting
 from rewardmix.exploration.bonuses import Theory
+from rewardmix.facts import FACT_KINDS, SENTENCES, Fact, Premise, proved
 from rewardmix.learning.certificate import (
     Found,
     Truth,
@@ -21,7 +22,6 @@ from rewardmix.learning.certificate import (
     interval_premises,
     theorem_premises,
 )
-from rewardmix.learning.facts import FACT_KINDS, SENTENCES, Fact, Premise, proved
 from rewardmix.planning import plan
 from rewardmix.recovery import algorithm_3, best, normal, recover
 from rewardmix.regret import BootstrapRegret

@@ -11,7 +11,7 @@ import pytest
 from killing import kill_once_stored
 from rewardmix import evaluate, load, problems
 from rewardmix.cli.learn_command import UNSAID
-from rewardmix.learning.facts import FACT_KINDS
+from rewardmix.facts import FACT_KINDS
 from rewardmix.report.folder import FILES
 
 COMMAND = [sys.executable, "-m", "rewardmix"]

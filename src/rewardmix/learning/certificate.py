@@ -18,7 +18,7 @@ from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
 from rewardmix.exploration.bonuses import Practical, Theory
 from rewardmix.exploration.exploration_result import Coverage
-from rewardmix.learning.facts import Fact, Premise, proved
+from rewardmix.facts import Fact, Premise, proved
 from rewardmix.learning.learn_settings import LearnSettings
 from rewardmix.planning import Plan
 from rewardmix.planning.plans import rounding_bound

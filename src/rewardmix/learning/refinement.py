@@ -25,7 +25,7 @@ from rewardmix import environments
 from rewardmix._core import storage
 from rewardmix._core.checks import Floats, InputError, as_count, refuse
 from rewardmix._core.streams import Role, seed_for
-from rewardmix.episodes import PARTS, Episodes
+from rewardmix.episodes import Episodes, pack_episodes, unpack_episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
@@ -80,7 +80,7 @@ def refine(
     folder = None if checkpoint is None else Path(checkpoint)
     settings: dict[str, Any] = {"seed": seed, "after": len(gathered), "episodes": count, "batches": batches}
     if folder is not None:
-        settings["gathered"] = storage.checksum_of(_arrays(gathered))
+        settings["gathered"] = storage.checksum_of(pack_episodes(gathered)[0])
     played = gathered[:0]
     try:
         for number, share in enumerate(shares[shares > 0]):
@@ -123,8 +123,8 @@ def stored_batches(folder: Path, total: int) -> Episodes | None:
 
 def _save(path: Path, batch: Episodes, settings: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    world = {"num_states": batch.num_states, "num_actions": batch.num_actions}
-    storage.write(path, "refinement", _arrays(batch), {**settings, **world})
+    arrays, sizes = pack_episodes(batch)
+    storage.write(path, "refinement", arrays, {**settings, **sizes})
 
 
 def _saved(path: Path, settings: dict[str, Any], like: Episodes, share: int) -> Episodes | None:
@@ -144,16 +144,10 @@ def _loaded(path: Path) -> tuple[Episodes, dict[str, Any]]:
     """The batch in a file, and what is said about it; damage is refused."""
     try:
         _, arrays, meta = storage.read(path, ("refinement",), oldest=storage.SCHEMA)
-        fields: dict[str, Any] = {name: arrays[name] for name in (*PARTS, "reward_values")}
-        fields |= {name: storage.entry(meta, name, int) for name in ("num_states", "num_actions")}
-        return Episodes(**fields), meta
+        return unpack_episodes(arrays, meta), meta
     except (InputError, KeyError) as error:
         refuse(
             "checkpoint",
             f"{path}, which cannot be gone on with ({error})",
             f"what was saved; delete {path.parent} to play it again",
         )
-
-
-def _arrays(batch: Episodes) -> dict[str, Any]:
-    return {name: getattr(batch, name) for name in (*PARTS, "reward_values")}

@@ -1,0 +1,155 @@
+"""Facts about a recovered model and a learned policy, and the sentences that say them.
+
+A fact is data: what it is about, of which kind, its numbers, and the premises it rests on. A fact that is *proved* has
+premises, each a condition that code has checked, and all of them hold: otherwise it cannot be made. Sentences are made
+from facts, and nowhere but here; no code looks for words in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from rewardmix._core.checks import refuse
+
+FACT_KINDS = ("proved", "measured", "estimated", "assumed", "open")
+"""Follows from checked premises; computed or played in the world itself; inferred from the episodes; taken for granted;
+not known."""
+
+
+@dataclass(frozen=True)
+class Premise:
+    """A condition that a statement rests on, and whether it holds.
+
+    Attributes:
+        name: in words.
+        holds: as checked.
+    """
+
+    name: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One statement.
+
+    Attributes:
+        what: which statement, a key of ``SENTENCES``.
+        kind: one of ``FACT_KINDS``.
+        premises: what it rests on; all of them hold if it is proved.
+        numbers: its numbers, by name.
+        words: its words (names, reasons), by name.
+    """
+
+    what: str
+    kind: str
+    premises: tuple[Premise, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.what not in SENTENCES:
+            refuse("what", repr(self.what), f"one of {', '.join(SENTENCES)}")
+        if self.kind not in FACT_KINDS:
+            refuse("kind", repr(self.kind), f"one of {', '.join(FACT_KINDS)}")
+        if self.kind == "proved" and not (self.premises and all(premise.holds for premise in self.premises)):
+            missing = ", ".join(self.missing) or "no premises at all"
+            refuse("premises", f"a proved fact without: {missing}", "premises that all hold")
+        object.__setattr__(self, "numbers", MappingProxyType(dict(self.numbers)))
+        object.__setattr__(self, "words", MappingProxyType(dict(self.words)))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the premises that do not hold."""
+        return tuple(premise.name for premise in self.premises if not premise.holds)
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        said = SENTENCES[self.what]
+        return said.format(**self.numbers, **self.words) if isinstance(said, str) else said(self)
+
+
+def proved(what: str, premises: tuple[Premise, ...], **numbers: float) -> list[Fact]:
+    """The fact, if every premise holds; nothing otherwise."""
+    holds = bool(premises) and all(premise.holds for premise in premises)
+    return [Fact(what, "proved", premises, numbers)] if holds else []
+
+
+def unidentified_sentence(facts: Iterable[Fact], contexts: int) -> str:
+    """What recovery could not identify, in one sentence."""
+    parts = [UNIDENTIFIED[fact.what].format(**fact.numbers) for fact in facts]
+    if not parts:
+        return f"Everything is identified, up to the order of the {contexts} contexts."
+    return f"Not identified: {'; '.join(parts)}."
+
+
+def _theorem(fact: Fact) -> str:
+    if fact.missing:
+        return f"The paper's theorem does not speak of this run; missing: {', '.join(fact.missing)}."
+    return (
+        "The premises of the paper's theorem hold, but no number follows: its constant is not known, and a factor of "
+        f"its analysis is left out. Were both 1, the regret would be at most {fact.numbers['accuracy']:g}."
+    )
+
+
+def _truth(fact: Fact) -> str:
+    numbers = fact.numbers
+    share = f", {100 * numbers['share']:.1f} % of what adapting can gain" if "share" in numbers else ""
+    least = f" and at least {numbers['least']:.5f}" if numbers["regret"] - numbers["least"] > numbers["asked"] else ""
+    return f"In the true model: regret at most {numbers['regret']:.5f}{least}{share}."
+
+
+def _kappa(fact: Fact) -> str:
+    taken = fact.words["weights"]
+    off = "" if taken == "known" else f" (with weights {taken}, which may be off)"
+    return f"The radii had to grow by {fact.numbers['kappa']:.3g} for one model to explain all pairs{off}."
+
+
+_SURE = "If every episode has one hidden context, drawn independently of the others: with probability {probability:g}"
+
+UNIDENTIFIED: Mapping[str, str] = {
+    "never visited": "{count:.0f} of {size:.0f} state-actions were never visited, so their rewards are set to the mean "
+    "law of the others with an infinite interval and their moves to staying",
+    "no pairs": "no episode has two rewards, so nothing is known about how contexts differ",
+    "not correlated": "no pair of rewards is correlated beyond chance, so the contexts may be identical",
+    "no sign": "no covariance interval excludes 0, so the contexts came out as good as equal",
+    "alone": "{count:.0f} state-actions were never seen with another reward in one episode, so how contexts differ "
+    "there is unknown",
+    "groups": "{count:.0f} groups of state-actions never meet in an episode, so which of their contexts belong "
+    "together is unknown (values do not depend on it as long as they never meet)",
+    "orientation": "which way round the contexts go at these weights is not decided by the data",
+    "two sides": "at {count:.0f} state-actions only products of differences across two sides that never meet within "
+    "themselves are known, not each (values do not depend on it as long as they never meet)",
+    "weights": "two rewards an episode say nothing about the weights of the contexts, so they are assumed equal",
+}
+"""What recovery may leave open -> the clause that says so."""
+
+SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
+    "bracket": "In the recovered model no policy earns more than {gap:.2g} above this one.",
+    "intervals": f"{_SURE} the true world lies within every interval of the confidence set: averages, pairs, moves and "
+    "starts.",
+    "contained": f"{_SURE} no average, pair, move or start of the recovered model is off by more than the width of its "
+    "interval.",
+    "truth": _truth,
+    "validation": "The policy was tried in {episodes:.0f} fresh episodes: {value:.4f} ({lower:.4f} .. {upper:.4f}).",
+    "planned value": "The planned value is optimistic: model and policy were fitted to the same episodes.",
+    "bootstrap": "The bootstrap regret is an estimate, {mean:.5f} (largest {upper:.5f}), and blind for states that no "
+    "episode entered.",
+    "plan left open": "Planning in the recovered model ended at a gap of {gap:.2g}, not the {asked:.2g} asked for "
+    "({reason}).",
+    "bootstrap left open": "Planning in the resampled models left {gap:.2g} open: the bootstrap regret may be larger "
+    "by that much.",
+    "separation": "That the contexts are separated by {separation:g} is taken as it was told.",
+    "theorem": _theorem,
+    "setting": "The {setting} setting proves nothing about the true world: {guarantee}.",
+    "no bootstrap": "The regret was not estimated: {reason}.",
+    "not tried": "The policy was not tried in the world on fresh episodes.",
+    "interrupted": "The run was interrupted: this is what the episodes gathered so far say.",
+    "rule not met": "The run ended at its limit of {limit:g} episodes, before its rule was met.",
+    "kappa": _kappa,
+    **{what: f"{clause[:1].upper()}{clause[1:]}." for what, clause in UNIDENTIFIED.items()},
+}
+"""What a fact is about -> its sentence, or what makes it."""
