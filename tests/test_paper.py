@@ -945,7 +945,7 @@ def test_eq_error_transition_values(ended):
     met = sup_over_policies(expected_steps(model, np.array([apart, apart, 0 * apart])))
     assert 0 < start + met <= 2 * model.horizon * found.uncertainty
     visits = np.asarray(found.moments.visits, float).reshape(3, 2)
-    iota = theory.paper_move_level(found.episodes, 3, 2, FAILURE, 0.25)
+    iota = 3 * theory.paper_level(found.episodes, 3, 2, FAILURE, 0.25)  # iota_T = c S log(K S A / eta)
     bonus = np.minimum(1.0, np.sqrt(iota / np.maximum(visits, 1)))
     met = sup_over_policies(expected_steps(model, np.array([bonus, bonus, 0 * bonus])))
     assert np.sqrt(iota / found.episodes) + met <= 2 * model.horizon * found.uncertainty

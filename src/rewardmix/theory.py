@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._core.checks import Floats, as_number, refuse
+from rewardmix._core.checks import as_number, refuse
 from rewardmix._core.portable import log, log1p, logs
 
 FAMILIES = 4
@@ -174,13 +174,6 @@ def paper_level(episodes: ArrayLike, num_states: int, num_actions: int, failure:
     return constant * logs(np.maximum(episodes, 1) * (num_states * num_actions / failure))
 
 
-def paper_move_level(
-    episodes: ArrayLike, num_states: int, num_actions: int, failure: float, constant: float = 1.0
-) -> Any:
-    """iota_T = iota_nu = c S log(K S A / eta): the factor S pays for all 2^S subsets of next states."""
-    return num_states * paper_level(episodes, num_states, num_actions, failure, constant)
-
-
 def bonus(level: ArrayLike, counts: ArrayLike) -> Any:
     """min(1, sqrt(iota / n)), 1 where n = 0 (eq:update_q2)."""
     return np.sqrt(level / np.maximum(counts, level))
@@ -239,20 +232,6 @@ def pair_radius(counts: ArrayLike, num_state_actions: int, failure: float, num_v
     return hoeffding_radius(counts, share(failure) / (pairs * cells))
 
 
-def centring_error(radius_x: ArrayLike, radius_y: ArrayLike, shift_x: ArrayLike, shift_y: ArrayLike) -> Any:
-    """What centring a pair at estimated averages can add to the error of its mean product.
-
-    Let e be the error of an estimated average, |e| <= radius, and let ``shift`` be the observed distance between the
-    mean of r over the samples of the pair and the estimated average. Then
-
-        mean (u - e_x)(v - e_y) = mean u v - e_x mean v - e_y mean u + e_x e_y,   |mean v| <= shift_y + radius_y,
-
-    so the error is at most r_x (shift_y + r_y) + r_y (shift_x + r_x) + r_x r_y.
-    """
-    rx, ry = np.asarray(radius_x), np.asarray(radius_y)
-    return rx * (np.abs(shift_y) + ry) + ry * (np.abs(shift_x) + rx) + rx * ry
-
-
 def transition_radius(counts: ArrayLike, num_states: int, num_state_actions: int, failure: float) -> Any:
     """L1 radius of every row of T-hat at once, shared by the X rows. ``num_states`` counts the end, if there is one."""
     return weissman_radius(counts, num_states, share(failure) / num_state_actions)
@@ -266,34 +245,3 @@ def initial_radius(episodes: ArrayLike, num_states: int, failure: float) -> Any:
 def optimism(l1_radius: ArrayLike) -> Any:
     """How much an expectation of values in [0, 1] can be off: half of the L1 radius, since both laws sum to one."""
     return np.asarray(l1_radius) / 2
-
-
-def kl_interval(means: ArrayLike, counts: ArrayLike, failure: float) -> tuple[Floats, Floats]:
-    """Interval of a mean in [0, 1] by Chernoff, for all n at once: n kl(mean, q) <= log(2 n (n+1) / failure).
-
-    Never wider than Hoeffding (Pinsker). It looks at the rewards, so it is for reporting: a bonus that used it would
-    make the path of later episodes depend on earlier rewards. (0, 1) where n = 0.
-    """
-    p, n = np.broadcast_arrays(np.asarray(means, np.float64), np.asarray(counts, np.float64))
-    seen = n > 0
-    p = np.where(seen, p, 0.5)
-    with np.errstate(divide="ignore"):
-        budget = np.where(seen, logs(2 * np.maximum(n, 1) * (n + 1) / failure) / np.maximum(n, 1), np.inf)
-    return _kl_end(p, budget, 0.0), _kl_end(p, budget, 1.0)
-
-
-def _kl_end(means: Floats, budget: Floats, side: float) -> Floats:
-    inside, outside = means.copy(), np.full_like(means, side)
-    for _ in range(60):  # bisection to the last bit; the end that is kept lies outside, so rounding is on the safe side
-        middle = (inside + outside) / 2
-        fits = bernoulli_kl(means, middle) <= budget
-        inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
-    return outside
-
-
-def bernoulli_kl(p: Floats, q: Floats) -> Floats:
-    """kl(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)), with 0 log 0 = 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        one = np.where(p > 0, p * logs(p / q), 0.0)
-        two = np.where(p < 1, (1 - p) * logs((1 - p) / (1 - q)), 0.0)
-    return np.asarray(one + two)

@@ -72,7 +72,7 @@ def covered(model, moments, failure):
     mean_x, mean_y = tables[:, 1].sum(axis=1), tables[:, :, 1].sum(axis=1)
     centred = tables[:, 1, 1] - average[x] * mean_y - average[y] * mean_x + average[x] * average[y]
     width = theory.pair_radius(n, num_x, failure)
-    width = width + theory.centring_error(radius[x], radius[y], mean_x - average[x], mean_y - average[y])
+    width = width + centring_error(radius[x], radius[y], mean_x - average[x], mean_y - average[y])
     rows, visited = moments.transition_estimate()
     distance = np.abs(rows.toarray() - model.transition_rows).sum(axis=1)
     moves = distance[visited] <= theory.transition_radius(moments.visits[visited], 2, num_x, failure)
@@ -83,3 +83,24 @@ def covered(model, moments, failure):
         and moves.all()
         and start <= theory.initial_radius(moments.episodes, 2, failure)
     )
+
+
+def centring_error(radius_x, radius_y, shift_x, shift_y):
+    """What centring at averages off by at most their radius adds to a mean product (looser than recovery's).
+
+    mean (u - e_x)(v - e_y) = mean u v - e_x mean v - e_y mean u + e_x e_y, with |mean v| <= shift_y + radius_y.
+    """
+    cross = radius_x * (np.abs(shift_y) + radius_y) + radius_y * (np.abs(shift_x) + radius_x)
+    return cross + radius_x * radius_y
+
+
+def test_centring_error_bounds_the_error():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        r = rng.integers(2, size=(2, 12))
+        truth, error = rng.random(2), rng.uniform(-0.1, 0.1, size=2)
+        guess = truth + error
+        exact = np.mean((r[0] - truth[0]) * (r[1] - truth[1]))
+        centred = np.mean((r[0] - guess[0]) * (r[1] - guess[1]))
+        shift = np.abs(r.mean(axis=1) - guess)
+        assert abs(centred - exact) <= centring_error(0.1, 0.1, *shift) + 1e-15

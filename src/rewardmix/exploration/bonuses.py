@@ -78,7 +78,7 @@ class Paper:
         return numbers.bonus(self._level(size), counts)
 
     def move(self, counts: ArrayLike, size: Size) -> Any:
-        """min(1, sqrt(iota_T / n))."""
+        """min(1, sqrt(iota_T / n)), iota_T = S iota_2: the factor S pays for all 2^S subsets of next states."""
         return numbers.bonus(size.num_states * self._level(size), counts)
 
     def start(self, size: Size) -> Any:
