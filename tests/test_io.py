@@ -128,14 +128,16 @@ OLD = Path(__file__).parent / "schema1"
 def test_files_of_the_first_schema_are_read(path, tmp_path):
     noun = load(path)
     save(tmp_path / "again", noun)
-    kind, arrays, meta = storage.read(tmp_path / "again")
-    assert (kind, meta) == (storage.read(path)[0], storage.read(path)[2])
-    for name, array in storage.read(path)[1].items():
+    kind, arrays, meta = storage.read_arrays(tmp_path / "again")
+    assert (kind, meta) == (storage.read_arrays(path)[0], storage.read_arrays(path)[2])
+    for name, array in storage.read_arrays(path)[1].items():
         np.testing.assert_array_equal(arrays[name], array)
 
 
 def test_every_kind_has_a_file_of_the_first_schema():
-    assert {storage.read(path)[0] for path in OLD.glob("*.safetensors")} == set(FORMS) - {"agent"}  # agents are younger
+    assert {storage.read_arrays(path)[0] for path in OLD.glob("*.safetensors")} == set(FORMS) - {
+        "agent"
+    }  # agents are younger
 
 
 def test_checkpoints_of_the_first_schema_say_what_to_do(tmp_path):
@@ -160,7 +162,7 @@ def test_the_library_reads_the_same_arrays(tmp_path):
     from safetensors.numpy import load_file
 
     save(tmp_path / "file", load(OLD / "sparse-model.safetensors"))
-    _, arrays, _ = storage.read(tmp_path / "file")
+    _, arrays, _ = storage.read_arrays(tmp_path / "file")
     theirs = load_file(tmp_path / "file")
     assert theirs.keys() == arrays.keys()
     for name, array in arrays.items():
@@ -173,11 +175,11 @@ def test_a_flipped_bit_anywhere_is_found(tmp_path):
     path = tmp_path / "model"
     save(path, load(OLD / "model.safetensors"))
     whole = path.read_bytes()
-    before = storage.read(path)
+    before = storage.read_arrays(path)
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
         try:
-            found = storage.read(path)
+            found = storage.read_arrays(path)
         except InputError:
             continue
         assert (found[0], found[2]) == (before[0], before[2]), place  # a blank in the header

@@ -34,7 +34,7 @@ def save(path: str | os.PathLike[str], noun: Any) -> None:
     path = as_path("path", path)
     for kind, form in FORMS.items():
         if type(noun) is form.noun:
-            storage.write(path, kind, *form.pack(noun))
+            storage.write_arrays(path, kind, *form.pack(noun))
             return
     refuse("noun", type(noun).__name__, f"one of {', '.join(form.noun.__name__ for form in FORMS.values())}")
 
@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     everybody's. A plan must have the lower end that its policy earns; its upper end is as claimed by the file.
     """
     path = as_path("path", path)
-    kind, arrays, meta = storage.read(path, tuple(FORMS))
+    kind, arrays, meta = storage.read_arrays(path, tuple(FORMS))
     name = os.fspath(path)
     try:
         noun = FORMS[kind].unpack(arrays, meta)

@@ -66,7 +66,7 @@ def test_a_long_log_goes_on_from_a_sample_over_all_parts(monkeypatch):
     seen = []
     sampled = logs.fit(episodes, resamples=0, on_update=seen.append)
     assert sampled.info.passes > 3
-    assert {progress.stage for progress in seen} == {"count", "start", "climb", "plan", "judge"}
+    assert {progress.stage for progress in seen} == {"count", "start", "ascend", "plan", "validate"}
     assert sampled.info.recovery.loglik == pytest.approx(whole.info.recovery.loglik, abs=0.01)
     assert np.allclose(sampled.model.rewards, whole.model.rewards, atol=2e-3)
     ratio = sampled.info.recovery.errors / whole.info.recovery.errors  # scaled to the whole log, not twice as large
@@ -116,8 +116,8 @@ def test_wrong_arguments():
     episodes = oracles.uniform_log(50)
     with pytest.raises(InputError, match="num_contexts: found 1, expected a whole number of at least 2"):
         logs.fit(episodes, num_contexts=1)
-    with pytest.raises(InputError, match=r"client: found int, expected a dask.distributed Client"):
-        logs.fit(episodes, client=3)
+    with pytest.raises(InputError, match=r"executor: found int, expected a concurrent.futures.Executor, or a dask"):
+        logs.fit(episodes, executor=3)
     with pytest.raises(InputError, match="'horizon' for a log that was read already"):
         logs.fit(logs.read(episodes), horizon=3)
     with pytest.raises(InputError, match="share_held_out"):

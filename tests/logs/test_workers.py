@@ -70,7 +70,7 @@ def test_a_cluster_and_one_that_loses_a_worker(path, alone, workers):
         killed = []
 
         def kill(progress):
-            if progress.stage == "climb" and progress.done == 3 and not killed:
+            if progress.stage == "ascend" and progress.done == 3 and not killed:
                 killed.append(next(iter(client.run(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
 

@@ -89,7 +89,7 @@ def step(chains, evidence, stream, *, forward):
     known = 0.0 if chains.known else posterior.WEIGHTS
 
     def sweep():
-        kernels.sweep(*evidence.arrays, posterior.LAWS, known, values, stream, weights[0], tables[0])
+        kernels.gibbs_sweep(*evidence.arrays, posterior.LAWS, known, values, stream, weights[0], tables[0])
 
     def flip():
         for _ in range(2):

@@ -53,7 +53,9 @@ Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
 
 
-def write(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+def write_arrays(
+    path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
+) -> None:
     """Write arrays and JSON-able metadata as one file, atomically."""
     from safetensors.numpy import save
 
@@ -64,7 +66,7 @@ def write(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[
     replace(path, save(whole, metadata={KEY: text}))
 
 
-def read(
+def read_arrays(
     path: str | os.PathLike[str], kinds: Sequence[str] | None = None, *, oldest: int = 1
 ) -> tuple[str, Arrays, dict[str, Any]]:
     """(kind, arrays, metadata) of a file written by ``write``; anything else is refused with its reason.

@@ -93,14 +93,16 @@ class Checkpoint:
             self.parts, self.written = [], 0
         elif len(saved.episodes) > self.written:
             new = saved.episodes[self.written :]
-            storage.write(self._part(self.written), "episodes part", {name: getattr(new, name) for name in PARTS}, {})
+            storage.write_arrays(
+                self._part(self.written), "episodes part", {name: getattr(new, name) for name in PARTS}, {}
+            )
             self.parts.append(self.written)
             self.written = len(saved.episodes)
         arrays, meta = packed(saved.moments)
         arrays = {**arrays, "stream": saved.stream, "curve": saved.curve}
         kept = self.parts if saved.episodes is not None else None
         meta = {**meta, "settings": self.settings, "numbers": saved.numbers, "parts": kept}
-        storage.write(self.folder / STATE, "exploration", arrays, meta)
+        storage.write_arrays(self.folder / STATE, "exploration", arrays, meta)
         self.last = time.monotonic()
 
     def load(self) -> Saved | None:
@@ -122,7 +124,7 @@ class Checkpoint:
             )
 
     def _loaded(self, path: Path) -> Saved:
-        _, arrays, meta = storage.read(path, ("exploration",), oldest=storage.SCHEMA)
+        _, arrays, meta = storage.read_arrays(path, ("exploration",), oldest=storage.SCHEMA)
         settings = storage.entry(meta, "settings", dict)
         for name, value in self.settings.items():
             if settings.get(name) != value:
@@ -140,7 +142,7 @@ class Checkpoint:
         pieces = [_no_episodes(moments)]
         for begin in parts:
             path = self._part(begin)
-            _, arrays, _ = storage.read(path, ("episodes part",), oldest=storage.SCHEMA)
+            _, arrays, _ = storage.read_arrays(path, ("episodes part",), oldest=storage.SCHEMA)
             states, actions, outcomes, lengths = (arrays[name] for name in PARTS)
             piece = Episodes(states, actions, outcomes, lengths, *sizes)
             if piece.horizon != moments.horizon:

@@ -124,7 +124,7 @@ def stored_batches(folder: Path, total: int) -> Episodes | None:
 def _save(path: Path, batch: Episodes, settings: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays, sizes = pack_episodes(batch)
-    storage.write(path, "refinement", arrays, {**settings, **sizes})
+    storage.write_arrays(path, "refinement", arrays, {**settings, **sizes})
 
 
 def _saved(path: Path, settings: dict[str, Any], like: Episodes, share: int) -> Episodes | None:
@@ -143,7 +143,7 @@ def _saved(path: Path, settings: dict[str, Any], like: Episodes, share: int) -> 
 def _loaded(path: Path) -> tuple[Episodes, dict[str, Any]]:
     """The batch in a file, and what is said about it; damage is refused."""
     try:
-        _, arrays, meta = storage.read(path, ("refinement",), oldest=storage.SCHEMA)
+        _, arrays, meta = storage.read_arrays(path, ("refinement",), oldest=storage.SCHEMA)
         return unpack_episodes(arrays, meta), meta
     except (InputError, KeyError) as error:
         refuse(

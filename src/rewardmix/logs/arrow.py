@@ -20,7 +20,7 @@ BATCH = 1 << 20
 WHOLE_DIGITS = 18
 """Decimal numbers of so many digits fit into 64 bits."""
 
-NEEDED = "Reading and writing logs needs pyarrow: pip install 'rewardmix[logs]'"
+_NEEDED = "Reading and writing logs needs pyarrow: pip install 'rewardmix[logs]'"
 
 
 def library() -> Any:
@@ -31,7 +31,7 @@ def library() -> Any:
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(NEEDED) from error
+        raise ImportError(_NEEDED) from error
     return pyarrow
 
 
@@ -203,7 +203,7 @@ def column_names(frame: Any) -> list[str] | None:
     return [str(name) for name in (frame.schema.names if root == "pyarrow" else frame.columns)]
 
 
-def as_table(frame: Any, names: Sequence[str]) -> Any:
+def arrow_table(frame: Any, names: Sequence[str]) -> Any:
     """The named columns of a pyarrow, polars or pandas frame as a pyarrow table, what is run-end encoded written out.
 
     Other columns are left alone: whatever they hold, nobody asked for it.

@@ -28,7 +28,7 @@ from rewardmix._core.limits import afford
 from rewardmix.logs.log import loaded
 from rewardmix.logs.log_schema import LogSchema
 
-SURE = 1e-3
+FALSE_ALARM = 1e-3
 """Below this chance of a false alarm the log is said to follow rewards."""
 
 Codes = NDArray[np.int64]
@@ -61,7 +61,7 @@ class LoggingTest:
 
     Attributes:
         p_value: chance of so much association if they did not; NaN without any pair of steps.
-        follows: whether that is below ``SURE``.
+        follows: whether that is below ``FALSE_ALARM``.
         sentence: the answer in words.
     """
 
@@ -91,7 +91,7 @@ def logging_test(counts: Followed, schema: LogSchema) -> LoggingTest:
             "No episode has two steps with a choice: the log cannot show what its actions followed.",
         )
     p_value = min(1.0, 2.0 * float(np.nanmin([near, far])))
-    if p_value >= SURE:
+    if p_value >= FALSE_ALARM:
         text = (
             f"Nothing shows that the log's actions followed rewards of the same episode (p = {p_value:.2g}): "
             "pair moments and likelihood can both be trusted."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import MISSING, NO_EPISODE, Coding, Columns, decoded
-from rewardmix.logs.log import Compact, Problem, joined, loaded, stored
+from rewardmix.logs.log import Compact, Problem, join_parts, loaded, stored
 
 (
     NO_EPISODE_ID,
@@ -29,11 +29,11 @@ from rewardmix.logs.log import Compact, Problem, joined, loaded, stored
 ) = range(11)
 """Kinds of problems: places in ``counts`` and ``firsts``."""
 
-KINDS = 11
+PROBLEM_KINDS = 11
 
 
 @kernel
-def outcome_of(reward: Any, values: Any) -> Any:
+def _outcome_of(reward: Any, values: Any) -> Any:
     """The index of a reward among the values, which are further apart than 2e-9; -1 if it is none of them."""
     for z in range(values.size):
         if abs(values[z] - reward) <= 1e-9:
@@ -94,7 +94,7 @@ def check_rows(
             note(UNKNOWN_STATE, i, 1, counts, firsts)
         if action[i] < 0 or action[i] >= num_actions:
             note(UNKNOWN_ACTION, i, 1, counts, firsts)
-        if outcome_of(reward[i], values) < 0:
+        if _outcome_of(reward[i], values) < 0:
             note(UNDECLARED_REWARD if np.isfinite(reward[i]) else BAD_REWARD, i, 1, counts, firsts)
         if following.size and i + 1 < end and following[i] != state[i + 1]:
             note(BROKEN_PATH, i, 1, counts, firsts)
@@ -125,7 +125,7 @@ def take_rows(
         s, a, r = state[i], action[i], reward[i]
         z = 1 if r == second else 0
         if r != lowest and r != second:
-            z = outcome_of(r, values)
+            z = _outcome_of(r, values)
             good &= z >= 0
         good &= (s >= 0) & (s < num_states) & (a >= 0) & (a < num_actions)
         if numbered:
@@ -208,7 +208,7 @@ WORDS = {
     UNKNOWN_ACTION: "unknown actions",
     BROKEN_PATH: "next states that are not the state of the next step",
     TOO_LONG: "episodes longer than the horizon",
-    KINDS: "episodes in two places of a file",
+    PROBLEM_KINDS: "episodes in two places of a file",
 }
 """How each kind of problem is called."""
 
@@ -253,19 +253,19 @@ class Checked:
 
 def check(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
     """Read a piece, check every row, and keep the good episodes in compact form (in a file, if it has a path)."""
-    counts, firsts = np.zeros(KINDS, np.int64), np.full(KINDS, -1, np.int64)
+    counts, firsts = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
     parts: list[Compact] = []
     ids: list[NDArray[np.int64]] = []
     rows = 0
     for columns in whole_episodes(piece, coding):
-        found, at = np.zeros(KINDS, np.int64), np.full(KINDS, -1, np.int64)
+        found, at = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
         part, seen = _check_columns(columns, limits, found, at)
         firsts = np.where((firsts < 0) & (at >= 0), at + rows, firsts)
         counts += found
         parts.append(part)
         ids.append(seen)
         rows += len(columns)
-    part = parts[0] if len(parts) == 1 else joined(parts)
+    part = parts[0] if len(parts) == 1 else join_parts(parts)
     every = np.concatenate([np.empty(0, np.int64), *ids])
     increasing = bool((every[1:] > every[:-1]).all())
     borders = every[[0, -1]] if every.size else every

@@ -18,7 +18,7 @@ MISSING = -(1 << 31)
 STRANGE = MISSING + 1
 """Something is there that is no whole number, or one that does not fit."""
 
-LARGEST = (1 << 31) - 1
+LARGEST_INDEX = (1 << 31) - 1
 """Of the whole numbers that fit."""
 
 EXACT = 1 << 53
@@ -144,7 +144,7 @@ def numbers(column: Any, name: str) -> Floats:
     return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
 
 
-def distinct(column: Any, name: str) -> Floats:
+def distinct_numbers(column: Any, name: str) -> Floats:
     """The distinct numbers of a column as floats."""
     pa = arrow.library()
     return numbers(pa.chunked_array([pa.compute.unique(_plain(column, name))]), name)
@@ -206,7 +206,7 @@ def whole_numbers(column: Any, name: str) -> NDArray[np.int32]:
     if _all_fit(values):
         whole = values.astype(np.int32, copy=False)
     else:
-        fits = (values > STRANGE) & (values <= LARGEST)
+        fits = (values > STRANGE) & (values <= LARGEST_INDEX)
         if values.dtype.kind == "f":
             fits &= values == np.floor(values)
         whole = np.where(fits, np.where(fits, values, 0).astype(np.int32), np.int32(STRANGE))
@@ -219,7 +219,7 @@ def _all_fit(values: NDArray[Any]) -> bool:
     """Whether all values are whole numbers that fit: the common case, by two fast passes."""
     if not values.size:
         return True
-    inside = bool(values.min() > STRANGE and values.max() <= LARGEST)  # not so if one is NaN
+    inside = bool(values.min() > STRANGE and values.max() <= LARGEST_INDEX)  # not so if one is NaN
     return inside and (values.dtype.kind != "f" or bool((values == np.floor(values)).all()))
 
 

@@ -28,7 +28,7 @@ from rewardmix.logs.log import Compact, Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.logs.reading import read
-from rewardmix.logs.validation import Bootstrap, Coverage, HeldOut, bootstrap, coverage, held_out
+from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage, bootstrap, held_out, log_coverage
 from rewardmix.logs.workers import as_executor
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
@@ -52,10 +52,10 @@ PER_STEP = 1e6
 
 @dataclass(frozen=True)
 class Progress:
-    """What ``on_update`` is told.
+    """How far a fit has come, for ``on_update``.
 
     Attributes:
-        stage: "count", "start", "climb", "plan", "judge".
+        stage: "count", "start", "ascend", "plan", "validate".
         done: parts counted, E-steps taken, resamples done.
         total: of them, 0 where nobody knows.
     """
@@ -89,7 +89,7 @@ class FitInfo:
     moments: Moments
     recovery: RecoveryInfo
     criterion: dict[int, float]
-    coverage: Coverage
+    coverage: LogCoverage
     logging: LoggingTest
     held_out: HeldOut | None
     bootstrap: Bootstrap | None
@@ -114,6 +114,49 @@ class Fitted:
 
     def __repr__(self) -> str:
         return f"Fitted({self.model!r}, value in it {self.plan.lower:.4f}, {self.info.moments.episodes} episodes)"
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """What ``fit`` was asked for; see there."""
+
+    num_contexts: int | str
+    weights: ArrayLike | str | None
+    prior: float
+    seed: int
+    max_contexts: int
+    failure: float
+    accuracy: float
+    share_held_out: float
+    resamples: int
+    gap: float
+
+    def __post_init__(self) -> None:
+        as_count("max_contexts", self.max_contexts, least=2)
+        if not self.chooses:
+            as_weights(self.weights, as_count("num_contexts", self.num_contexts, least=2))
+        _check_share("prior", self.prior)
+        _check_share("share_held_out", self.share_held_out, below=1.0)
+        as_seed("seed", self.seed)
+        as_count("resamples", self.resamples, least=0)
+        afford("resamples", operations=RESAMPLE * self.resamples, change="fewer resamples")
+        as_number("failure", self.failure, above=0.0, below=1.0)
+        as_number("accuracy", self.accuracy, above=0.0)
+        as_number("gap", self.gap, above=0.0)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the number of contexts is to be chosen."""
+        return isinstance(self.num_contexts, str) and self.num_contexts == "auto"
+
+    @property
+    def most_contexts(self) -> int:
+        """The most contexts that a fit may come to."""
+        return int(self.max_contexts if self.chooses else self.num_contexts)
+
+    def question(self, contexts: int) -> Question:
+        """What is to be recovered, once the number of contexts is known."""
+        return Question(contexts, as_weights(self.weights, contexts), float(self.prior), int(self.seed))
 
 
 def fit(
@@ -153,75 +196,38 @@ def fit(
         **reading: handed on to ``read``: horizon, columns, skip_bad, ...
     """
     check_callback("on_update", on_update)
-    tell = on_update or (lambda progress: None)
-    most = _most_contexts(num_contexts, max_contexts, weights)
-    prior = _as_share("prior", prior)
-    share = _as_share("share_held_out", share_held_out, below=1.0)
-    as_seed("seed", seed)
-    as_count("resamples", resamples, least=0)
-    afford("resamples", operations=RESAMPLE * resamples, change="fewer resamples")
-    as_number("failure", failure, above=0.0, below=1.0)
-    as_number("accuracy", accuracy, above=0.0)
-    as_number("gap", gap, above=0.0)
+    notify = on_update or (lambda progress: None)
+    settings = FitSettings(
+        num_contexts, weights, prior, seed, max_contexts, failure, accuracy, share_held_out, resamples, gap
+    )
     data = _log_of(log, executor, reading)
-    _afford_fit(data, most, resamples)
-    moments = data.count(lambda done, total: tell(Progress("count", done, total)))
-    afford_recovery(data.schema.num_state_actions, data.schema.num_values, most, int(moments.pair_keys.size), 0)
-    tell(Progress("start"))
-    sample = data.sample(SAMPLE, seed)
-    confidence = confidence_set(moments, failure=failure, accuracy=accuracy)
+    _afford_fit(data, settings.most_contexts, settings.resamples)
+    moments = data.count(lambda done, total: notify(Progress("count", done, total)))
+    sizes = data.schema.num_state_actions, data.schema.num_values, settings.most_contexts
+    afford_recovery(*sizes, int(moments.pair_keys.size), 0)
+    notify(Progress("start"))
+    sample = data.sample(SAMPLE, settings.seed)
+    confidence = confidence_set(moments, failure=settings.failure, accuracy=settings.accuracy)
     bags = merge_bags(sample.patterns(data.schema))
     evidence = Evidence(confidence, moments, bags, bags)
-    contexts, criterion = _contexts(num_contexts, evidence, max_contexts, seed)
-    question = Question(contexts, as_weights(weights, contexts), prior, int(seed))
-    recovery, passes = _recovered(data, evidence, len(sample), question, tell)
+    contexts, criterion = _contexts(settings.num_contexts, evidence, settings.max_contexts, settings.seed)
+    question = settings.question(contexts)
+    recovery, passes = _recovered(data, evidence, len(sample), question, notify)
     recovery = replace(recovery, model=_named(recovery.model, data.schema))
-    tell(Progress("plan"))
-    found = plan(recovery.model, gap=gap, work_limit=usual_work(recovery.model))
+    notify(Progress("plan"))
+    found = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
     test = logging_test(data.total(followed), data.schema)
     criterion = criterion or _criterion(moments, sample, data.schema, recovery, len(data))
-    judged = _judged(
-        sample.episodes(data.schema),
-        recovery,
-        found,
-        question,
-        test,
-        share,
-        resamples,
-        gap,
-        len(data),
-        tell,
-    )
-    info = FitInfo(
-        data.notes,
-        data.schema,
-        moments,
-        recovery.info,
-        criterion,
-        coverage(moments, data.schema),
-        test,
-        *judged,
-        passes,
-        (),
-    )
+    validated = _validated(data, sample.episodes(data.schema), recovery, found, test, settings, notify)
+    covered = log_coverage(moments, data.schema)
+    info = FitInfo(data.notes, data.schema, moments, recovery.info, criterion, covered, test, *validated, passes, ())
     return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
 
 
-def _most_contexts(num_contexts: Any, max_contexts: Any, weights: Any) -> int:
-    """The most contexts that a fit may come to."""
-    most = as_count("max_contexts", max_contexts, least=2)
-    if isinstance(num_contexts, str) and num_contexts == "auto":
-        return most
-    number = as_count("num_contexts", num_contexts, least=2)
-    as_weights(weights, number)
-    return number
-
-
-def _as_share(argument: str, value: object, below: float = float("inf")) -> float:
+def _check_share(argument: str, value: object, below: float = float("inf")) -> None:
     number = as_number(argument, value, below=below)
     if number < 0:
         refuse(argument, number, "a number of at least 0")
-    return number
 
 
 def _afford_fit(data: Log, contexts: int, resamples: int) -> None:
@@ -273,7 +279,7 @@ def statistics_of(part: Any, schema: LogSchema, mixture: Mixture) -> Statistics:
 
 
 def _recovered(
-    data: Log, evidence: Evidence, sampled: int, question: Question, tell: Callable[[Progress], None]
+    data: Log, evidence: Evidence, sampled: int, question: Question, notify: Callable[[Progress], None]
 ) -> tuple[Recovery, int]:
     """``best`` on the sample; if that is not everything, EM goes on from there over all parts."""
     start = best(evidence, question)
@@ -286,7 +292,7 @@ def _recovered(
     def expect(mixture: Mixture) -> Statistics:
         nonlocal steps
         steps += 1
-        tell(Progress("climb", steps))
+        notify(Progress("ascend", steps))
         summed: Statistics = data.total(statistics_of, mixture)
         return summed
 
@@ -318,36 +324,27 @@ def _criterion(
     return {1: -2 * alone + visited * penalty, many: -2 * loglik + (many * visited + many - 1) * penalty}
 
 
-def _judged(
+def _validated(
+    data: Log,
     episodes: Episodes,
     recovery: Recovery,
     found: Plan,
-    question: Question,
     test: LoggingTest,
-    share: float,
-    resamples: int,
-    gap: float,
-    total: int,
-    tell: Callable[[Progress], None],
+    settings: FitSettings,
+    notify: Callable[[Progress], None],
 ) -> tuple[HeldOut | None, Bootstrap | None, OffPolicy | None]:
     """What held-out episodes and resamples say."""
-    tell(Progress("judge", 0, resamples))
+    share, resamples, gap = settings.share_held_out, settings.resamples, settings.gap
+    question = settings.question(recovery.model.num_contexts)
+    notify(Progress("validate", 0, resamples))
     out, value = held_out(episodes, recovery, question, share, gap, follows=test.follows) if share > 0 else (None, None)
-    again = (
-        bootstrap(
-            episodes,
-            recovery,
-            found.policy,
-            question,
-            resamples,
-            gap,
-            total,
-            lambda done: tell(Progress("judge", done, resamples)),
-        )
-        if resamples
-        else None
-    )
-    return out, again, value
+    if not resamples:
+        return out, None, value
+
+    def done(number: int) -> None:
+        notify(Progress("validate", number, resamples))
+
+    return out, bootstrap(episodes, recovery, found.policy, question, resamples, gap, len(data), done), value
 
 
 def _sentences(info: FitInfo) -> tuple[str, ...]:

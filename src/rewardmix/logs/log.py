@@ -103,7 +103,7 @@ class Compact:
         return Compact(symbols, episodes.lengths.astype(np.int32), last.astype(np.int32))
 
 
-def joined(parts: Sequence[Compact]) -> Compact:
+def join_parts(parts: Sequence[Compact]) -> Compact:
     """Several parts as one."""
     names = ("symbols", "lengths", "last")
     empty = np.empty(0, np.int32)
@@ -269,14 +269,14 @@ class Log:
         share = most / max(len(self), 1)
         if share >= 1.0:
             return self._whole()
-        return joined(list(self.workers.map(_some, self.parts, range(len(self.parts)), common=(share, seed))))
+        return join_parts(list(self.workers.map(_some, self.parts, range(len(self.parts)), common=(share, seed))))
 
     def episodes(self) -> Episodes:
         """All of them as padded arrays in memory."""
         return self._whole().episodes(self.schema)
 
     def _whole(self) -> Compact:
-        return joined([loaded(part) for part in self.parts])
+        return join_parts([loaded(part) for part in self.parts])
 
 
 def _some(part: Any, number: int, share: float, seed: int) -> Compact:

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import Floats, as_count, as_reward_values, at, first, refuse
 from rewardmix.belief import SAME_REWARD
 from rewardmix.logs import arrow
-from rewardmix.logs.columns import LARGEST, STRANGE, Names, distinct, labels, whole_numbers
+from rewardmix.logs.columns import LARGEST_INDEX, STRANGE, Names, distinct_numbers, labels, whole_numbers
 
 MOST_STATE_ACTIONS = 1 << 24
 """More are surely identifiers that were meant as something else; and x*Z + z has to fit into four bytes."""
 
-MOST_STEPS = (1 << 31) - 1
+LONGEST_HORIZON = (1 << 31) - 1
 """Lengths of episodes are stored as four bytes."""
 
 
@@ -49,7 +49,7 @@ class LogSchema:
         as_count("num_states", self.num_states)
         as_count("num_actions", self.num_actions)
         as_horizon(self.horizon)
-        values = as_told_apart(self.reward_values)
+        values = as_distinct_rewards(self.reward_values)
         if self.num_state_actions * values.size > MOST_STATE_ACTIONS:
             found = f"{self.num_states} states x {self.num_actions} actions x {values.size} reward values"
             refuse(
@@ -95,12 +95,12 @@ class LogSchema:
 def as_horizon(horizon: object) -> int:
     """A horizon: the most steps that an episode can have."""
     steps = as_count("horizon", horizon)
-    if steps > MOST_STEPS:
-        refuse("horizon", steps, f"at most {MOST_STEPS} steps")
+    if steps > LONGEST_HORIZON:
+        refuse("horizon", steps, f"at most {LONGEST_HORIZON} steps")
     return steps
 
 
-def as_told_apart(values: ArrayLike) -> Floats:
+def as_distinct_rewards(values: ArrayLike) -> Floats:
     """Increasing reward values, none so close to the next that a reward could count as both."""
     array = as_reward_values(values)
     close = np.diff(array) <= 2 * SAME_REWARD
@@ -139,7 +139,7 @@ DIGITS_BELOW = 1 << 22
 
 
 @dataclass(frozen=True)
-class Survey:
+class FoundValues:
     """What occurs.
 
     Attributes:
@@ -154,7 +154,7 @@ class Survey:
     rewards: frozenset[float] = frozenset()
     first_step: int | None = None
 
-    def __add__(self, other: Survey) -> Survey:
+    def __add__(self, other: FoundValues) -> FoundValues:
         rewards = self.rewards | other.rewards
         if len(rewards) > MOST_VALUES:
             refuse(
@@ -163,7 +163,7 @@ class Survey:
                 "a few values; round them, or declare reward_values",
             )
         steps = [step for step in (self.first_step, other.first_step) if step is not None]
-        return Survey(
+        return FoundValues(
             _largest(self.states | other.states),
             _largest(self.actions | other.actions),
             rewards,
@@ -181,14 +181,14 @@ class Wanted:
     first_step: bool
 
 
-def survey(piece: Any, names: Names, texts: frozenset[str], wanted: Wanted) -> Survey:
+def find_values(piece: Any, names: Names, texts: frozenset[str], wanted: Wanted) -> FoundValues:
     """What a piece has of what is wanted."""
     states, left_states = _known(piece, names.state, texts, wanted.states)
     follow, left_follow = _known(piece, names.next_state, texts, wanted.states)
     actions, left_actions = _known(piece, names.action, texts, wanted.actions)
     steps, left_step = _known(piece, names.step, texts, wanted.first_step, lowest=True)
     rewards, left_rewards = _binary(piece, names.reward) if wanted.rewards else (frozenset(), False)
-    found = Survey(_largest(states | follow), actions, rewards, min(steps, default=None))
+    found = FoundValues(_largest(states | follow), actions, rewards, min(steps, default=None))
     roles = {
         "states": (names.state, left_states),
         "follow": (names.next_state, left_follow),
@@ -204,7 +204,7 @@ def survey(piece: Any, names: Names, texts: frozenset[str], wanted: Wanted) -> S
     return found
 
 
-def _of_table(table: Any, columns: dict[str, str], texts: frozenset[str]) -> Survey:
+def _of_table(table: Any, columns: dict[str, str], texts: frozenset[str]) -> FoundValues:
     def values(role: str, *, lowest: bool = False) -> frozenset[Any]:
         if role not in columns:
             return frozenset()
@@ -217,9 +217,9 @@ def _of_table(table: Any, columns: dict[str, str], texts: frozenset[str]) -> Sur
 
     rewards: frozenset[float] = frozenset()
     if "rewards" in columns:
-        rewards = rounded(distinct(table.column(columns["rewards"]), columns["rewards"]))
+        rewards = rounded(distinct_numbers(table.column(columns["rewards"]), columns["rewards"]))
     states = values("states") | values("follow")
-    return Survey(_largest(states), values("actions"), rewards, min(values("steps", lowest=True), default=None))
+    return FoundValues(_largest(states), values("actions"), rewards, min(values("steps", lowest=True), default=None))
 
 
 def rounded(paid: Floats) -> frozenset[float]:
@@ -262,11 +262,11 @@ def _statistics(piece: Any, name: str) -> tuple[int, int] | None:
         column = _place(file, name)
         limits: list[int] = []
         for group in range(piece.first, piece.first + piece.count) if column is not None else ():
-            told = file.metadata.row_group(group).column(column).statistics
-            if told is None or not told.has_min_max:
+            found = file.metadata.row_group(group).column(column).statistics
+            if found is None or not found.has_min_max:
                 return None
-            limits += [told.min, told.max]
-    fit = all(type(limit) is int and STRANGE < limit <= LARGEST for limit in limits)
+            limits += [found.min, found.max]
+    fit = all(type(limit) is int and STRANGE < limit <= LARGEST_INDEX for limit in limits)
     return (min(limits), max(limits)) if limits and fit else None
 
 

@@ -14,15 +14,15 @@ from rewardmix._core.limits import afford_episodes
 from rewardmix.episodes import Episodes
 from rewardmix.logs.log_schema import as_horizon
 
-NEEDED = "Minari datasets need minari: pip install 'rewardmix[logs]'"
+_NEEDED = "Minari datasets need minari: pip install 'rewardmix[logs]'"
 
 
-def library() -> Any:
+def _minari() -> Any:
     """The ``minari`` module."""
     try:
         import minari
     except ImportError as error:
-        raise ImportError(NEEDED) from error
+        raise ImportError(_NEEDED) from error
     return minari
 
 
@@ -75,7 +75,7 @@ def _whole_numbers(role: str, episode: int, values: Any, count: int) -> Any:
 
 def write_minari(identifier: str, episodes: Episodes, **about: Any) -> Any:
     """Store episodes as a Minari dataset (in Minari's own folder) and return it; ``about``: author, description, ..."""
-    minari = library()
+    minari = _minari()
     from minari.data_collector import EpisodeBuffer
     from minari.serialization import deserialize_space
 
@@ -114,7 +114,7 @@ def _opened(source: Any) -> Any:
     if not isinstance(source, str):
         return source
     try:
-        return library().load_dataset(source)
+        return _minari().load_dataset(source)
     except (FileNotFoundError, ValueError, KeyError, OSError) as error:
         raise InputError(
             f"source: found no Minari dataset {source!r} ({error}), expected one that is downloaded"

@@ -22,11 +22,10 @@ from rewardmix._core.checks import Floats
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
+from rewardmix.recovery.standard_errors import NORMAL_95
 
 LEAST_EFFECTIVE = 30.0
 """Fewer effective episodes than this support no estimate."""
-
-NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True)

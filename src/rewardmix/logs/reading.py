@@ -15,10 +15,18 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import InputError, as_count, check_callback, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
-from rewardmix.logs.checking import KINDS, NO_LIMIT, WORDS, Checked, Limits, check, episode_ids, good_episodes
+from rewardmix.logs.checking import NO_LIMIT, PROBLEM_KINDS, WORDS, Checked, Limits, check, episode_ids, good_episodes
 from rewardmix.logs.columns import NO_EPISODE, Coding, Names
 from rewardmix.logs.log import Compact, Log, Notes, Problem, StoredPart, stored
-from rewardmix.logs.log_schema import LogSchema, Survey, Wanted, as_horizon, as_names, as_told_apart, survey
+from rewardmix.logs.log_schema import (
+    FoundValues,
+    LogSchema,
+    Wanted,
+    as_distinct_rewards,
+    as_horizon,
+    as_names,
+    find_values,
+)
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sources import Source, source_of
 from rewardmix.logs.workers import Callback, Workers, as_executor, reported
@@ -100,7 +108,7 @@ def _declared(
         states,
         actions,
         None if horizon is None else as_horizon(horizon),
-        None if reward_values is None else tuple(as_told_apart(reward_values).tolist()),
+        None if reward_values is None else tuple(as_distinct_rewards(reward_values).tolist()),
         as_names("state_names", state_names, states),
         as_names("action_names", action_names, actions),
     )
@@ -135,11 +143,11 @@ def _roles(columns: Any) -> dict[str, Any]:
 
 def _completed(declared: Declared, source: Source) -> Declared:
     """What the caller says; where nothing, what the file says about itself."""
-    told = source.told
-    if not told:
+    metadata = source.metadata
+    if not metadata:
         return declared
     filled = {
-        name: value if (value := getattr(declared, name)) not in (None, ()) else told.get(name, value)
+        name: value if (value := getattr(declared, name)) not in (None, ()) else metadata.get(name, value)
         for name in Declared.__dataclass_fields__
     }
     return _declared(**filled)
@@ -182,7 +190,7 @@ def _checked_log(
     pieces, checked, cut = _mended(source.pieces, checked, coding, limits, workers)
     problems, twice = _all_problems(pieces, checked, coding, workers)
     episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
-    _check_told(source, checked)
+    _check_row_count(source, checked)
     if problems and (not skip_bad or twice):
         _refuse_all(problems, episodes - kept, episodes, skip_bad)
     if not kept:
@@ -219,18 +227,18 @@ def _checked(
 
 
 def _agreed(source: Source, declared: Declared, workers: Workers) -> tuple[Coding, Limits]:
-    """How labels become numbers, and what a good row is: declared, or found by a survey."""
+    """How labels become numbers, and what a good row is: declared, or found in the rows."""
     names, texts = source.names, source.texts
     by_name = names.state in texts, names.action in texts
     wanted = Wanted(
         not declared.state_names if by_name[0] else declared.num_states is None,
         not declared.action_names if by_name[1] else declared.num_actions is None,
         declared.reward_values is None,
-        names.step is not None and not source.told,
+        names.step is not None and not source.metadata,
     )
-    found = Survey()
+    found = FoundValues()
     if any((wanted.states, wanted.actions, wanted.rewards, wanted.first_step)):
-        for part in workers.map(survey, source.pieces, common=(names, texts, wanted)):
+        for part in workers.map(find_values, source.pieces, common=(names, texts, wanted)):
             found = found + part
     states = declared.state_names or (tuple(sorted(found.states)) if by_name[0] else ())
     actions = declared.action_names or (tuple(sorted(found.actions)) if by_name[1] else ())
@@ -315,11 +323,11 @@ def _all_problems(
         if not _in_order([checked[i] for i in of_file]):
             every = np.concatenate(list(workers.map(episode_ids, [pieces[i] for i in of_file], common=(coding,))))
             ids, times = np.unique(every[every != NO_EPISODE], return_counts=True)
-            if (times > 1).any() and KINDS not in merged:
+            if (times > 1).any() and PROBLEM_KINDS not in merged:
                 label = "one of them" if coding.names.episode in coding.texts else f"episode {ids[times > 1][0]}"
                 first = f"{label} in {path}"
-                merged[KINDS] = Problem(WORDS[KINDS], int((times > 1).sum()), first)
-    return tuple(merged[kind] for kind in sorted(merged)), KINDS in merged
+                merged[PROBLEM_KINDS] = Problem(WORDS[PROBLEM_KINDS], int((times > 1).sum()), first)
+    return tuple(merged[kind] for kind in sorted(merged)), PROBLEM_KINDS in merged
 
 
 def _in_order(of_file: Sequence[Checked]) -> bool:
@@ -328,9 +336,9 @@ def _in_order(of_file: Sequence[Checked]) -> bool:
     return inside and all(one.ids[-1] < two.ids[0] for one, two in pairwise(of_file))
 
 
-def _check_told(source: Source, checked: Sequence[Checked]) -> None:
+def _check_row_count(source: Source, checked: Sequence[Checked]) -> None:
     """A file of our own says how many rows it has."""
-    rows = source.told.get("rows") if source.told else None
+    rows = source.metadata.get("rows") if source.metadata else None
     found = sum(one.rows for one in checked)
     if rows is not None and rows != found:
         refuse("path", f"{source.name} with {found} rows", f"{rows} rows, as the file itself says")

@@ -33,14 +33,14 @@ class Source:
         pieces: in order.
         names: of the columns, those that are not there left out.
         texts: columns that hold labels.
-        told: what the files say about themselves, if all of them do and agree.
+        metadata: what the files say about themselves, if all of them do and agree.
     """
 
     name: str
     pieces: tuple[Any, ...]
     names: Names
     texts: frozenset[str]
-    told: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def source_of(
@@ -140,7 +140,7 @@ def _without_blanks(batch: Any) -> Any:
 def _of_files(files: list[str], names: Names, rows_per_part: int, shown: list[str]) -> Source:
     pieces: list[Any] = []
     every: list[tuple[str, Names, dict[str, str]]] = []
-    told: list[dict[str, Any]] = []
+    descriptions: list[dict[str, Any]] = []
     for path, label in zip(files, shown, strict=True):
         with arrow.reading(label):
             file = arrow.open_parquet(path)
@@ -148,13 +148,13 @@ def _of_files(files: list[str], names: Names, rows_per_part: int, shown: list[st
             groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         there = _present(schema.names, names, label)
         every.append((label, there, _kinds(schema, there, label)))
-        about = _told(metadata.metadata, label)
-        told.append(about)
+        about = _description(metadata.metadata, label)
+        descriptions.append(about)
         pieces += _pieces(path, label, groups, rows_per_part, checksums=bool(about) or path != label)
     there, texts = _one_form(every)
     if not pieces:
         refuse("log", f"no rows in {shown[0]!r}", "at least one episode")
-    return Source("", tuple(pieces), there, texts, _agreed(told))
+    return Source("", tuple(pieces), there, texts, _agreed(descriptions))
 
 
 def _one_form(every: list[tuple[str, Names, dict[str, str]]]) -> tuple[Names, frozenset[str]]:
@@ -233,7 +233,7 @@ def _kind(kind: Any, role: str, name: str, label: str) -> str:
     refuse(f"column {name!r}", f"type {kind} in {label!r}", wanted)
 
 
-def _told(metadata: dict[bytes, bytes] | None, label: str) -> dict[str, Any]:
+def _description(metadata: dict[bytes, bytes] | None, label: str) -> dict[str, Any]:
     """What a file written by ``write`` says about itself."""
     text = (metadata or {}).get(METADATA)
     if text is None:
@@ -255,9 +255,9 @@ def described(body: dict[str, Any]) -> bytes:
     return json.dumps({"log": body, "crc": zlib.crc32(json.dumps(body, sort_keys=True).encode())}).encode()
 
 
-def _agreed(told: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _agreed(descriptions: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """What all files say, rows added up; nothing if one is silent or of another opinion."""
-    every = list(told)
+    every = list(descriptions)
     schemas = [{key: value for key, value in one.items() if key != "rows"} for one in every]
     if not all(schemas) or any(schema != schemas[0] for schema in schemas):
         return {}
@@ -266,7 +266,7 @@ def _agreed(told: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _of_table(frame: Any, names: Names, rows_per_part: int) -> Source:
-    rows = arrow.as_table(frame, names.listed)
+    rows = arrow.arrow_table(frame, names.listed)
     texts = _texts(names, _kinds(rows.schema, names, "the table"))
     if not rows.num_rows:
         refuse("log", "no rows in the table", "at least one episode")

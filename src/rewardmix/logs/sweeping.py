@@ -30,7 +30,7 @@ from rewardmix.policy import Controller, uniform
 from rewardmix.recovery import algorithm_3, best
 from rewardmix.simulation import simulate
 
-Method = Callable[[RewardMixingMDP, int, int], Controller]
+SweepMethod = Callable[[RewardMixingMDP, int, int], Controller]
 """(the true model, episodes, seed) -> a policy; of the model nothing is used but its episodes."""
 
 
@@ -45,7 +45,7 @@ def logged(model: RewardMixingMDP, episodes: int, seed: int) -> Controller:
     return fit(log, seed=seed, resamples=0, share_held_out=0.0).plan.policy
 
 
-METHODS: dict[str, Method] = {"learn": learned, "paper": partial(learned, method=algorithm_3), "log": logged}
+METHODS: dict[str, SweepMethod] = {"learn": learned, "paper": partial(learned, method=algorithm_3), "log": logged}
 """Methods by name."""
 
 
@@ -84,14 +84,14 @@ class Cell:
 
     row: Row
     model: RewardMixingMDP
-    method: Method
+    method: SweepMethod
     best: float
     markov: float
 
 
 def sweep(
     problems: Mapping[str, RewardMixingMDP],
-    methods: Mapping[str, Method],
+    methods: Mapping[str, SweepMethod],
     episodes: Sequence[int],
     seeds: Sequence[int],
     out: str | os.PathLike[str],

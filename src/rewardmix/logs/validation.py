@@ -13,7 +13,7 @@ from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.logs.log_schema import LogSchema
-from rewardmix.logs.offpolicy import NORMAL_95, OffPolicy, off_policy
+from rewardmix.logs.offpolicy import OffPolicy, off_policy
 from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
@@ -22,6 +22,7 @@ from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 from rewardmix.recovery.evidence import Question
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.recovery_result import Recovery
+from rewardmix.recovery.standard_errors import NORMAL_95
 from rewardmix.regret import judge
 
 MOST_NAMED = 5
@@ -29,7 +30,7 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Coverage:
+class LogCoverage:
     """What the log holds, and what it does not.
 
     Attributes:
@@ -47,7 +48,7 @@ class Coverage:
     sentence: str
 
 
-def coverage(moments: Moments, schema: LogSchema) -> Coverage:
+def log_coverage(moments: Moments, schema: LogSchema) -> LogCoverage:
     """What the counts say about coverage."""
     tried = np.reshape(moments.samples > 0, (schema.num_states, schema.num_actions))
     visited = tried.any(axis=1)
@@ -57,7 +58,7 @@ def coverage(moments: Moments, schema: LogSchema) -> Coverage:
     points = int(tried.sum())
     missing = points * (points - 1) // 2 - together
     unseen = tuple(np.flatnonzero(~visited).tolist())
-    return Coverage(
+    return LogCoverage(
         unseen, tuple(untried), together, missing, _coverage_sentence(schema, unseen, untried, together, missing)
     )
 

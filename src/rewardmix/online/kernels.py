@@ -168,7 +168,7 @@ def draw_laws(
 
 
 @kernel
-def sweep(
+def gibbs_sweep(
     symbols: Any,
     offsets: Any,
     counts: Any,
@@ -261,7 +261,7 @@ def carry_on(
     """So many sweeps of a chain with so many flips spread over them; its log-likelihood afterwards."""
     loglik = 0.0
     for done in range(sweeps):
-        sweep(symbols, offsets, counts, prior, weight_prior, num_values, stream, weights, table)
+        gibbs_sweep(symbols, offsets, counts, prior, weight_prior, num_values, stream, weights, table)
         now = flips * (done + 1) // sweeps - flips * done // sweeps
         if now > 0 or done == sweeps - 1:
             loglik = log_likelihood(symbols, offsets, counts, weights, table)
