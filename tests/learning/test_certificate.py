@@ -125,7 +125,7 @@ BROKEN_THEOREM = {
     "theory setting": lambda asked, found: ({"confidence": paper_setting(1.0)}, {}),
     "radii with explicit constants": lambda asked, found: ({"radius": normal(3.0)}, {}),
     "no episode followed rewards": lambda asked, found: ({}, {"refined": 3}),
-    "recovery by Algorithm 3 (method=paper)": lambda asked, found: ({"method": best}, {}),
+    "recovery by Algorithm 3": lambda asked, found: ({"method": best}, {}),
     "recovered model inside the confidence set": lambda asked, found: ({}, outside(found)),
     "V_0 at most the threshold": lambda asked, found: ({}, {"target": None}),
     "V_0 at most the threshold, a higher one": lambda asked, found: ({}, {"target": 0.9}),
@@ -194,10 +194,10 @@ def test_what_planning_left_open_is_named(whole):
 
 
 def test_a_regret_that_was_not_estimated_says_why(whole):
-    asked = facts(certificate_of(whole, {}, {"bootstrap": None}))["no bootstrap"]
+    asked = facts(certificate_of(whole, {}, {"bootstrap": None}))["no resamples"]
     assert "no resamples were asked for" in asked.sentence
     lost = {"bootstrap": None, "exploration": dataclasses.replace(whole[1].exploration, gathered=None)}
-    assert "were not kept" in facts(certificate_of(whole, {}, lost))["no bootstrap"].sentence
+    assert "were not kept" in facts(certificate_of(whole, {}, lost))["no episodes"].sentence
 
 
 def test_a_truth_with_a_wide_bracket_gives_both_ends(whole):
@@ -225,9 +225,9 @@ def test_trying_the_policy_replaces_the_sentence_that_it_was_not_tried(whole):
 @pytest.mark.parametrize(
     ("options", "missing"),
     [
-        ({"num_contexts": 3}, {"two contexts", "weights known to be equal", "recovery by Algorithm 3 (method=paper)"}),
+        ({"num_contexts": 3}, {"two contexts", "weights known to be equal", "recovery by Algorithm 3"}),
         ({"weights": (0.4, 0.6), "method": algorithm_3}, {"weights known to be equal"}),
-        ({"weights": "uniform"}, {"recovery by Algorithm 3 (method=paper)"}),
+        ({"weights": "uniform"}, {"recovery by Algorithm 3"}),
         ({"weights": "uniform", "method": algorithm_3}, set()),
     ],
 )

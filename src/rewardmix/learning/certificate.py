@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,7 +118,7 @@ class Certificate:
         return tuple(fact.sentence for fact in self.facts if fact.kind in kinds)
 
     def validated(self, value: Evaluation) -> Certificate:
-        """The same, after the policy was tried on fresh episodes."""
+        """The certificate after the policy was tried on fresh episodes."""
         kept = tuple(fact for fact in self.facts if fact.what not in ("not tried", "validation"))
         return dataclasses.replace(self, validation=value, facts=(*kept, _tried(value)))
 
@@ -183,7 +184,7 @@ def facts_of(asked: LearnSettings, found: Found) -> tuple[Fact, ...]:
         *_standing(asked, found),
         Fact("planned value", "estimated"),
         *_left_open(asked, found),
-        *_regret(asked, found),
+        _regret(found),
         *_of_the_setting(asked, found),
         Fact("not tried", "open"),
         *_of_the_run(found),
@@ -221,7 +222,7 @@ def theorem_premises(asked: LearnSettings, found: Found) -> tuple[Premise, ...]:
         Premise("weights known to be equal", equal),
         Premise("two reward values", model.num_values == 2),
         *interval_premises(asked, found),
-        Premise("recovery by Algorithm 3 (method=paper)", asked.method is algorithm_3),
+        Premise("recovery by Algorithm 3", asked.method is algorithm_3),
         _contained(found),
         Premise("V_0 at most the threshold", reached),
     )
@@ -231,63 +232,54 @@ def _contained(found: Found) -> Premise:
     return Premise("recovered model inside the confidence set", found.recovery.info.certificate.contained)
 
 
-def _standing(asked: LearnSettings, found: Found) -> list[Fact]:
+def _standing(asked: LearnSettings, found: Found) -> Iterator[Fact]:
+    """How the policy stands in the true model, if that is known."""
     truth = found.truth
-    if truth is None:
-        return []
-    numbers = {"value": truth.value, "regret": truth.regret, "least": truth.least_regret, "asked": asked.gap}
-    share = {} if math.isnan(truth.share) else {"share": truth.share}
-    return [Fact("truth", "measured", (), {**numbers, **share})]
+    if truth is not None:
+        numbers = {"value": truth.value, "regret": truth.regret, "least": truth.least_regret, "asked": asked.gap}
+        share = {} if math.isnan(truth.share) else {"share": truth.share}
+        yield Fact("truth", "measured", (), {**numbers, **share})
 
 
-def _left_open(asked: LearnSettings, found: Found) -> list[Fact]:
+def _left_open(asked: LearnSettings, found: Found) -> Iterator[Fact]:
     """Brackets that planning could not close."""
     plan, bootstrap = found.plan, found.bootstrap
-    out = []
     if plan.gap > asked.gap:
-        out.append(
-            Fact("plan left open", "open", (), {"gap": plan.gap, "asked": asked.gap}, {"reason": plan.info.reason})
-        )
+        numbers = {"gap": plan.gap, "asked": asked.gap}
+        yield Fact("plan left open", "open", (), numbers, {"reason": plan.info.reason})
     if bootstrap is not None and bootstrap.gap > asked.gap:
-        out.append(Fact("bootstrap left open", "open", (), {"gap": bootstrap.gap}))
-    return out
+        yield Fact("bootstrap left open", "open", (), {"gap": bootstrap.gap})
 
 
-def _regret(asked: LearnSettings, found: Found) -> list[Fact]:
+def _regret(found: Found) -> Fact:
+    """The estimated regret, or why there is none."""
     bootstrap = found.bootstrap
     if bootstrap is not None:
         numbers = {"mean": bootstrap.mean, "upper": bootstrap.upper, "gap": bootstrap.gap}
-        return [Fact("bootstrap", "estimated", (), numbers)]
-    kept = found.exploration.gathered is not None
-    reason = "no resamples were asked for" if kept else "the episodes themselves were not kept"
-    return [Fact("no bootstrap", "open", (), {}, {"reason": reason})]
+        return Fact("bootstrap", "estimated", (), numbers)
+    return Fact("no resamples" if found.exploration.gathered is not None else "no episodes", "open")
 
 
-def _of_the_setting(asked: LearnSettings, found: Found) -> list[Fact]:
+def _of_the_setting(asked: LearnSettings, found: Found) -> Iterator[Fact]:
     """What the setting leaves unproved, and how the run stands to the theorem that it was made for."""
-    out = []
     info = found.exploration.info
     if not isinstance(asked.confidence, Theory):
-        out.append(Fact("setting", "open", (), {}, {"setting": info.confidence, "guarantee": info.guarantee}))
+        yield Fact("setting", "open", (), {}, {"setting": info.confidence, "guarantee": info.guarantee})
     if not isinstance(asked.confidence, Practical):
-        premises = theorem_premises(asked, found)
-        out.append(Fact("theorem", "assumed", premises, {"accuracy": asked.accuracy}))
+        yield Fact("theorem", "assumed", theorem_premises(asked, found), {"accuracy": asked.accuracy})
         if asked.separation > 0.0:
-            out.append(Fact("separation", "assumed", (), {"separation": asked.separation}))
-    return out
+            yield Fact("separation", "assumed", (), {"separation": asked.separation})
 
 
-def _of_the_run(found: Found) -> list[Fact]:
-    out = []
+def _of_the_run(found: Found) -> Iterator[Fact]:
+    """How it ended, and whether its radii had to grow."""
     if found.stopped == "interrupted":
-        out.append(Fact("interrupted", "open"))
+        yield Fact("interrupted", "open")
     if found.stopped == "limit":
-        played = found.exploration.episodes + found.refined
-        out.append(Fact("rule not met", "open", (), {"limit": played}))
+        yield Fact("rule not met", "open", (), {"limit": found.exploration.episodes + found.refined})
     checked = found.recovery.info.certificate
     if checked.kappa > 1.0:
-        out.append(Fact("kappa", "estimated", (), {"kappa": checked.kappa}, {"weights": checked.kappa_weights}))
-    return out
+        yield Fact("kappa", "estimated", (), {"kappa": checked.kappa}, {"weights": checked.kappa_weights})
 
 
 def _tried(value: Evaluation) -> Fact:

@@ -34,7 +34,7 @@ from rewardmix.recovery.bootstrap import resampled
 from rewardmix.simulation import simulate
 
 BATCHES = 8
-"""Models drawn. Two to sixteen do about equally well; each costs a climb and a plan."""
+"""Models drawn. Two to sixteen do about equally well; each costs a refit and a plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def refine(
     Args:
         env_or_model: the world that ``gathered`` came from: a model or a Gymnasium environment.
         gathered: all episodes so far.
-        found: a model recovered from them, where the climbs begin.
+        found: a model recovered from them, where the refits begin.
         episodes: how many to play.
         batches: in how many parts; after each, the next model is drawn from all episodes so far.
         gap: of the plans; a plausible model is no better known than that.
