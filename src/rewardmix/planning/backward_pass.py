@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -93,15 +94,9 @@ class BackwardPass:
             successors.append(moves)
         lower = float(dot(model.initial, product(value[:, 1:, 0], model.weights)))
         upper = max(float(dot(model.initial, value[:, 0, 0])) * float(model.weights.sum()), lower)
-        points = max(best.shape[1] for best in actions)
-        return Sweep(
-            lower - self.margin,
-            upper + self.margin,
-            points,
-            exact,
-            2 * self.margin,
-            lambda: compact_controller(actions[::-1], successors[::-1], model),
-        )
+        points, margin = max(best.shape[1] for best in actions), self.margin
+        policy = partial(compact_controller, actions[::-1], successors[::-1], model)
+        return Sweep(lower - margin, upper + margin, points, exact, 2 * margin, policy)
 
     def blocks(
         self, rows: Ints, starts: Ints, later: Floats

@@ -13,7 +13,6 @@ their values are computed and not simulated. ``compare`` sets a plan beside all 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,13 +157,7 @@ def _belief_baseline(name: str, vectors: Floats, model: RewardMixingMDP) -> Base
     return Baseline(name, policy, controller_value(policy, model), decide)
 
 
-BASELINES: tuple[Callable[[RewardMixingMDP], Baseline], ...] = (
-    plan_uniform,
-    plan_markov,
-    plan_greedy,
-    plan_qmdp,
-    plan_told,
-)
+BASELINES = plan_uniform, plan_markov, plan_greedy, plan_qmdp, plan_told
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.portable import HALF_PI, angle, exp, exps, log, logs, sins
@@ -201,14 +201,14 @@ class GridSweeper(BackwardPass):
         index = width_of(max(*sizes, self.model.num_actions), "int16")
 
         def step(t: int, later: Floats) -> tuple[Floats, Ints, Ints]:
-            best = np.empty((self.model.num_states, sizes[t]), dtype=index)
-            moves = np.empty((*best.shape, self.model.num_values), dtype=index)
-            return self._step(t, later, axes[t], axes[t + 1], best, moves), best, moves
+            return self._step(t, later, axes[t], axes[t + 1], index)
 
         return self.run(step, sizes[-1], deadline, exact=self.grid.exact(resolution))
 
-    def _step(self, t: int, later: Floats, now_axes: Axes, later_axes: Axes, best: Ints, moves: Ints) -> Floats:
-        """The values at step t; fills ``best`` and ``moves``, and drops rows that cannot be optimal."""
+    def _step(
+        self, t: int, later: Floats, now_axes: Axes, later_axes: Axes, index: DTypeLike
+    ) -> tuple[Floats, Ints, Ints]:
+        """Values, actions and next nodes at step t; drops rows that cannot be optimal."""
         from rewardmix.planning.backups import backup_product_grid, backup_two_contexts
 
         backup: Callable[..., None] = backup_product_grid
@@ -216,21 +216,17 @@ class GridSweeper(BackwardPass):
             places = product_places(now_axes, later_axes)
         else:
             backup, places = backup_two_contexts, (now_axes[0], later_axes[0], inverse_widths(later_axes[0]))
-        rows, starts = rows_in_play(self.keep[t])
-        value = np.empty((self.model.num_states, 1 + self.model.num_contexts, best.shape[1]))
+        num_states, points = self.model.num_states, math.prod(axis.size for axis in now_axes)
+        value = np.empty((num_states, 1 + self.model.num_contexts, points))
+        best = np.empty((num_states, points), dtype=index)
+        moves = np.empty((num_states, points, self.model.num_values), dtype=index)
+        rows = np.flatnonzero(self.keep[t])
         keep = np.empty(rows.size, dtype=np.bool_)
+        starts = np.append(0, np.cumsum(self.keep[t].sum(axis=1)))
         for states, part, tables in self.blocks(rows, starts, later):
-            out = value[states], best[states], moves[states], keep[part]
-            backup(*tables, *places, 2 * self.margin, *out)
+            backup(*tables, *places, 2 * self.margin, value[states], best[states], moves[states], keep[part])
         self.keep[t].flat[rows] = keep
-        return value
-
-
-def rows_in_play(keep: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """The state-actions where ``keep`` (S, A) holds, increasing, and the first row of each state (S + 1,)."""
-    starts = np.zeros(keep.shape[0] + 1, dtype=np.int64)
-    np.cumsum(keep.sum(axis=1), out=starts[1:])
-    return np.flatnonzero(keep), starts
+        return value, best, moves
 
 
 def product_places(now: Axes, later: Axes) -> tuple[Floats | Ints, ...]:

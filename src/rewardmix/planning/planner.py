@@ -23,7 +23,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.backward_pass import Sweep
 from rewardmix.planning.grid import GridSweeper
 from rewardmix.planning.plans import Plan, PlanInfo, Round
-from rewardmix.planning.points import GridAndPoints, point_sweeper
+from rewardmix.planning.points import MOST_REACHABLE, GridAndPoints, PointSweeper, reachable_beliefs
 from rewardmix.policy import Controller
 
 SAFETY = 1.06
@@ -80,7 +80,7 @@ def _sweeper(model: RewardMixingMDP) -> Sweeper:
     """Grids for two and three contexts, points too for more; points alone where they are all that can be reached."""
     if model.num_contexts == 2:
         return GridSweeper(model)
-    points = point_sweeper(model)
+    points = PointSweeper(model, reachable_beliefs(model, MOST_REACHABLE))
     if points.complete:
         return points
     return GridSweeper(model) if model.num_contexts == 3 else GridAndPoints(model, points)

@@ -31,6 +31,16 @@ BELIEF_DIGITS = 12
 """Beliefs that agree to so many decimals are one point."""
 UNFOLDED_ENTRIES = 1 << 22
 """Largest number of entries of transition rows that are unfolded at once."""
+MOST_REACHABLE = 512
+"""If no step has more reachable beliefs, all of them are used."""
+CANDIDATES = 4
+"""Beliefs that are sampled for each point that a step may have."""
+GRID_SHARE = 4.0
+"""Time for the grid, in units of the time for the points."""
+PAIR_COST, POINT_COST, CORNER_COST = 5.5, 50.0, 0.7
+"""Nanoseconds, as measured: for a pair of points; for a grid point, and for each number at a corner of its cell."""
+COARSEST = 2
+"""A coarser grid says nothing that the corners do not."""
 
 
 def reachable_beliefs(model: RewardMixingMDP, cap: int) -> list[Floats] | None:
@@ -101,6 +111,7 @@ def spread_beliefs(points: Floats, candidates: Floats, count: int) -> Floats:
 
 
 def _next_states(model: RewardMixingMDP, rows: Ints, rng: np.random.Generator) -> Ints:
+    """One next state for each state-action."""
     step = max(1, UNFOLDED_ENTRIES // model.num_states)
     parts = []
     for low in range(0, rows.size, step):
@@ -114,12 +125,6 @@ def _draw(laws: Floats, rng: np.random.Generator) -> Ints:
     levels = np.cumsum(laws, axis=1)
     drawn = (levels < rng.random((laws.shape[0], 1)) * levels[:, -1:]).sum(axis=1)
     return np.asarray(np.minimum(drawn, laws.shape[1] - 1))
-
-
-MOST_REACHABLE = 512
-"""If no step has more reachable beliefs, all of them are used."""
-CANDIDATES = 4
-"""Beliefs that are sampled for each point that a step may have."""
 
 
 class PointSweeper(BackwardPass):
@@ -164,10 +169,9 @@ class PointSweeper(BackwardPass):
         hopes: list[Ints] = []
 
         def step(t: int, later: Floats) -> tuple[Floats, Ints, Ints]:
-            best = np.zeros((model.num_states, len(points[t])), dtype=width_of(model.num_actions, "int32"))
-            moves = np.zeros((*best.shape, model.num_values), dtype=width_of(len(points[t + 1]), "int16"))
-            hopes.append(np.zeros_like(best))
-            return self._step(later, points[t], points[t + 1], best, hopes[-1], moves), best, moves
+            value, best, hope, moves = self._step(later, points[t], points[t + 1])
+            hopes.append(hope)
+            return value, best, moves
 
         found = self.run(step, model.num_contexts, deadline, exact=self.complete)
         if found is not None:
@@ -181,34 +185,25 @@ class PointSweeper(BackwardPass):
         more = zip(self.points[1:], sampled[1:], strict=True)
         return [self.points[0], *(spread_beliefs(old, new, resolution - old.shape[0]) for old, new in more)]
 
-    def _step(self, later: Floats, points: Floats, next_points: Floats, best: Ints, hope: Ints, moves: Ints) -> Floats:
-        """The values of one step; fills the tables."""
+    def _step(self, later: Floats, points: Floats, next_points: Floats) -> tuple[Floats, Ints, Ints, Ints]:
+        """Values, actions, actions of the highest upper bound, and next nodes of one step."""
         from rewardmix.planning.backups import backup_points
 
+        model, count = self.model, len(points)
         with np.errstate(divide="ignore"):
             inverse = np.ascontiguousarray(1.0 / next_points.T)
-        value = np.empty((best.shape[0], later.shape[1], points.shape[0]))
+        value = np.empty((model.num_states, 1 + model.num_contexts, count))
+        best = np.zeros((model.num_states, count), dtype=width_of(model.num_actions, "int32"))
+        hope = np.zeros_like(best)
+        moves = np.zeros((*best.shape, model.num_values), dtype=width_of(len(next_points), "int16"))
         for states, _, tables in self.blocks(self.rows, self.starts, later):
             out = value[states], best[states], hope[states], moves[states]
             backup_points(*(*tables, points, next_points, inverse, *out))
-        return value
-
-
-def point_sweeper(model: RewardMixingMDP) -> PointSweeper:
-    """Sweeps on all reachable beliefs if they are few, otherwise on growing samples of them."""
-    return PointSweeper(model, reachable_beliefs(model, MOST_REACHABLE))
-
-
-GRID_SHARE = 4.0
-"""Time for the grid, in units of the time for the points."""
-PAIR_COST, POINT_COST, CORNER_COST = 5.5, 50.0, 0.7
-"""Nanoseconds, as measured: for a pair of points; for a grid point, and for each number at a corner of its cell."""
-COARSEST = 2
-"""A coarser grid says nothing that the corners do not."""
+        return value, best, hope, moves
 
 
 class GridAndPoints:
-    """Sweeps of points and of a grid, of comparable cost."""
+    """Passes on points for the lower bound and on a grid for the upper one, of comparable cost."""
 
     first, largest, growth = PointSweeper.first, PointSweeper.largest, PointSweeper.growth
 
