@@ -270,18 +270,31 @@ class Moments:
     def of(episodes: Episodes) -> Moments:
         """Count the first visits, pairs of first visits, and moves of episodes."""
         outcomes, keys, tables = count_pairs(episodes)
+        return Moments.trusted(**_moved(episodes), outcomes=outcomes, pair_keys=keys, pair_tables=tables)
+
+    @staticmethod
+    def of_moves(episodes: Episodes) -> Moments:
+        """Count the starts and moves of episodes and none of their rewards: all that the laws of moves need."""
+        values = episodes.reward_values.size
         return Moments.trusted(
-            num_states=episodes.num_states,
-            num_actions=episodes.num_actions,
-            horizon=episodes.horizon,
-            reward_values=episodes.reward_values,
-            episodes=len(episodes),
-            starts=np.bincount(episodes.states[:, 0], minlength=episodes.num_states).astype(np.int64),
-            moves=moves_of(episodes),
-            outcomes=outcomes,
-            pair_keys=keys,
-            pair_tables=tables,
+            **_moved(episodes),
+            outcomes=np.zeros((episodes.num_states * episodes.num_actions, values), np.int64),
+            pair_keys=np.empty(0, np.int64),
+            pair_tables=np.empty((0, values, values), np.int64),
         )
+
+
+def _moved(episodes: Episodes) -> dict[str, Any]:
+    """The fields of moments that do not look at rewards."""
+    return {
+        "num_states": episodes.num_states,
+        "num_actions": episodes.num_actions,
+        "horizon": episodes.horizon,
+        "reward_values": episodes.reward_values,
+        "episodes": len(episodes),
+        "starts": np.bincount(episodes.states[:, 0], minlength=episodes.num_states).astype(np.int64),
+        "moves": moves_of(episodes),
+    }
 
 
 def _fill(moments: Moments, fields: Mapping[str, Any]) -> None:

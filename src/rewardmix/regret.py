@@ -10,7 +10,7 @@ the uncertainty V_0 is for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,8 @@ from rewardmix.evaluation import controller_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery import Recovery
 from rewardmix.recovery.bootstrap import resampled
+from rewardmix.recovery.recovery_result import Recovered
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class BootstrapRegret:
 
 def bootstrap_regret(
     episodes: Episodes,
-    found: Recovery,
+    found: Recovered,
     policy: Controller,
     *,
     prior: float = 1.0,
@@ -70,17 +70,14 @@ def bootstrap_regret(
         seed: of the resamples.
         on_update: called with the number of resamples done.
     """
-    judged = []
-    for done, other in enumerate(resampled(episodes, found, resamples=resamples, prior=prior, seed=seed)):
-        judged.append(judge(policy, other, gap=gap, work_limit=usual_work(other) / resamples))
-        if on_update:
-            on_update(done + 1)
+    models = resampled(episodes, found, resamples=resamples, prior=prior, seed=seed)
+    judged = judge_each(policy, models, resamples, gap=gap, on_update=on_update)
     regrets = np.array([one.regret for one in judged])
     gaps = np.array([one.gap for one in judged])
     return BootstrapRegret(float(regrets.mean()), float(regrets.max()), regrets, gaps)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Judged:
     """A policy in a model.
 
@@ -88,15 +85,34 @@ class Judged:
         value: what it earns there.
         regret: what another policy is known to earn more.
         gap: what the best policy may earn beyond that, as far as planning went.
+        weights: (M,) of the contexts in the model.
     """
 
     value: float
     regret: float
     gap: float
+    weights: Floats
+
+
+def judge_each(
+    policy: Controller,
+    models: Iterable[RewardMixingMDP],
+    resamples: int,
+    *,
+    gap: float,
+    on_update: Callable[[int], None] | None = None,
+) -> list[Judged]:
+    """Judge a policy in each of ``resamples`` models; all plans together take at most the work of one."""
+    judged = []
+    for done, model in enumerate(models):
+        judged.append(judge(policy, model, gap=gap, work_limit=usual_work(model) / resamples))
+        if on_update:
+            on_update(done + 1)
+    return judged
 
 
 def judge(policy: Controller, model: RewardMixingMDP, *, gap: float, work_limit: float) -> Judged:
     """Set a policy beside a plan for the model."""
     best, value = plan(model, gap=gap, work_limit=work_limit), controller_value(policy, model)
     known = max(best.lower, value)
-    return Judged(value, known - value, max(best.upper - known, 0.0))
+    return Judged(value, known - value, max(best.upper - known, 0.0), model.weights)

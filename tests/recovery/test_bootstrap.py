@@ -1,8 +1,8 @@
 import numpy as np
 
-from rewardmix import problems, simulate, uniform
+from rewardmix import Episodes, Moments, problems, simulate, uniform
 from rewardmix.recovery import bootstrap, recover
-from rewardmix.recovery.bootstrap import mixture_of_model
+from rewardmix.recovery.bootstrap import mixture_of_model, refitted
 
 
 def test_resamples_scatter_as_the_standard_errors_say_and_keep_their_labels():
@@ -23,8 +23,6 @@ def test_resamples_scatter_as_the_standard_errors_say_and_keep_their_labels():
 
 def test_known_weights_and_an_added_end_survive():
     rng = np.random.default_rng(0)
-    from rewardmix.episodes import Episodes
-
     shape = (300, 4)
     episodes = Episodes.from_arrays(
         rng.integers(0, 2, (300, 5)), np.zeros(shape, int), 1 + (rng.random(shape) < 0.4), num_states=2, num_actions=1,
@@ -37,3 +35,25 @@ def test_known_weights_and_an_added_end_survive():
     (model,) = bootstrap(episodes, found, resamples=1)
     np.testing.assert_array_equal(model.weights, [0.3, 0.7])
     assert model.num_states == 3
+
+
+def test_moves_of_a_refit_are_those_of_its_episodes_and_pairs_are_not_counted(monkeypatch):
+    model = problems.make("random", states=4, actions=2, horizon=6, seed=5)
+    episodes = simulate(uniform(model), model, 400, seed=1)
+    moments = Moments.of(episodes)
+    monkeypatch.setattr(Moments, "of", None)
+    again = refitted(episodes, model)
+    np.testing.assert_array_equal(again.transition_rows, moments.transition_estimate()[0].toarray())
+    np.testing.assert_array_equal(again.initial, moments.initial_estimate())
+
+
+def test_there_is_no_resample_without_the_end_that_the_model_has():
+    model = problems.make("random", states=3, actions=2, horizon=4, seed=5)
+    episodes = simulate(uniform(model), model, 50, seed=1)
+    ended = Episodes.from_arrays(
+        episodes.states, episodes.actions, episodes.rewards, num_states=3, num_actions=2,
+        lengths=np.r_[2, np.full(49, 4)], reward_values=episodes.reward_values,
+    )  # fmt: skip
+    found = recover(ended)
+    assert [again.num_states for again in bootstrap(ended, found, resamples=20)] == [4] * 20
+    assert bootstrap(ended[1:], found, resamples=2) == ()

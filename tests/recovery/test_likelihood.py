@@ -3,8 +3,10 @@ import pytest
 from scipy.optimize import minimize
 
 from recovery.oracles_recovery import drawn, every_outcome, joint_table, listed, random_mixture
+from rewardmix import belief
 from rewardmix.recovery.bags import Bags, bags_of, merge_bags
 from rewardmix.recovery.likelihood import FLOOR, Mixture, ascend, e_step, m_step
+from rewardmix.recovery.standard_errors import _posterior
 
 
 def brute(bags, mixture):
@@ -150,3 +152,19 @@ def test_climbing_never_goes_down_and_acceleration_keeps_the_optimum():
     short = ascend(lambda m: e_step(bags, m), start, average=bags.average, prior=0.0, max_iterations=4)
     assert not short.converged
     assert short.loglik <= fit.loglik
+
+
+@pytest.mark.parametrize("contexts", [2, 3, 5])
+def test_posteriors_of_kernels_are_those_of_the_bayes_update(contexts):
+    """The belief after each bag: from the E-step of that bag alone, and from the standard errors' kernel."""
+    rng = np.random.default_rng(contexts)
+    mixture = random_mixture(rng, contexts, 4, 3)
+    episodes = drawn(rng, mixture, rng.integers(0, 4, (30, 6)))
+    bags, table = bags_of(episodes), np.ascontiguousarray(mixture.laws.reshape(contexts, -1).T)
+    for k in range(len(episodes)):
+        low, high = bags.offsets[k], bags.offsets[k + 1]
+        expected = belief.posterior(mixture.weights, table[bags.symbols[low:high]])[-1]
+        np.testing.assert_allclose(e_step(bags_of(episodes[k : k + 1]), mixture).weights, expected, rtol=1e-12)
+        joint = np.empty(contexts)
+        _posterior(bags.symbols, low, high, table, mixture.weights, joint)
+        np.testing.assert_allclose(joint, expected, rtol=1e-12)

@@ -22,7 +22,9 @@ from rewardmix.recovery import (
     sweep_weights,
 )
 from rewardmix.recovery.bags import bags_of, merge_bags
+from rewardmix.recovery.evidence import Question, evidence_of
 from rewardmix.recovery.likelihood import Mixture, ascend, e_step
+from rewardmix.recovery.recover import as_weights, estimate
 
 
 def model_with(values, seed=0, weights=(0.5, 0.5)):
@@ -322,3 +324,30 @@ def test_resamples_are_pulled_to_the_average_of_the_model_not_of_their_episodes(
     lucky = simulate(uniform(model), model, 3000, seed=1)
     (other,) = bootstrap(lucky[lucky.returns >= 4], found, resamples=1, prior=1e7)
     np.testing.assert_allclose(other.average, found.model.average, atol=1e-3)
+
+
+def test_moments_that_were_counted_already_are_taken_and_those_of_others_refused(monkeypatch):
+    model = problems.make("random", states=3, actions=2, horizon=4, seed=1)
+    episodes = simulate(uniform(model), model, 300, seed=2)
+    moments, expected = Moments.of(episodes), recover(episodes)
+    with monkeypatch.context() as patch:
+        patch.setattr(Moments, "of", None)  # counting again would fail
+        found = recover(episodes, moments=moments)
+    np.testing.assert_array_equal(found.model.rewards, expected.model.rewards)
+    np.testing.assert_array_equal(found.info.errors, expected.info.errors)
+    with pytest.raises(InputError, match=r"moments: found Moments\(299 episodes.*expected those of Episodes\(300"):
+        recover(episodes, moments=Moments.of(episodes[1:]))
+    with pytest.raises(InputError, match="data: found Moments, expected Episodes, where there are moments of them"):
+        recover(moments, moments=moments)
+
+
+@pytest.mark.parametrize(("contexts", "weights"), [(2, None), (2, "uniform"), (3, None)])
+def test_an_estimate_is_the_model_of_best(contexts, weights):
+    model = problems.make("random", states=3, actions=2, horizon=4, seed=1)
+    episodes = simulate(uniform(model), model, 300, seed=2)
+    whole = recover(episodes, num_contexts=contexts, weights=weights)
+    quick = estimate(evidence_of(episodes), Question(contexts, as_weights(weights, contexts)))
+    np.testing.assert_array_equal(quick.model.rewards, whole.model.rewards)
+    np.testing.assert_array_equal(quick.model.transition, whole.model.transition)
+    assert (quick.starts, quick.reproduced) == (whole.info.starts, whole.info.reproduced)
+    assert (quick.fixed_weights is None) == (whole.fixed_weights is None)

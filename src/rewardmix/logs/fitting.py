@@ -16,31 +16,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
-from rewardmix._core.portable import log
 from rewardmix.episodes import Episodes
 from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
-from rewardmix.logs.log import Compact, Log, Notes, loaded
+from rewardmix.logs.log import Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.logs.reading import read
-from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage, bootstrap, held_out, log_coverage
+from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage, bootstrap_value, held_out, log_coverage
 from rewardmix.logs.workers import as_executor
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.recovery import Recovery, RecoveryInfo, best, confidence_set
 from rewardmix.recovery.assessment import finished
-from rewardmix.recovery.bags import merge_bags, shares
+from rewardmix.recovery.bags import Bags, merge_bags, shares
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step
-from rewardmix.recovery.many_contexts import ENOUGH, ascend_many
+from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, one_context
+from rewardmix.recovery.many_contexts import choices, criteria
 from rewardmix.recovery.recover import as_weights
+from rewardmix.recovery.recovery_result import Candidates
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
@@ -217,7 +216,7 @@ def fit(
     notify(Progress("plan"))
     found = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
     test = logging_test(data.total(followed), data.schema)
-    criterion = criterion or _criterion(moments, sample, data.schema, recovery, len(data))
+    criterion = criterion or _criterion(sample.patterns(data.schema), mixture_of_model(recovery.model, data.schema))
     validated = _validated(data, sample.episodes(data.schema), recovery, found, test, settings, notify)
     covered = log_coverage(moments, data.schema)
     info = FitInfo(data.notes, data.schema, moments, recovery.info, criterion, covered, test, *validated, passes, ())
@@ -259,18 +258,11 @@ def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tup
     """
     if asked != "auto":
         return as_count("num_contexts", asked, least=2), {}
-    bags = evidence.bags
-    assert bags is not None
-    visited = int((bags.occurrences.sum(axis=1) > 0).sum()) * (bags.num_values - 1)
-    penalty = float(log(max(bags.total, 2.0)))
-    criterion = {1: -2 * e_step(bags, Mixture(np.ones(1), bags.average[None])).loglik + visited * penalty}
-    for number in range(2, as_count("max_contexts", most, least=2) + 1):
-        fits = ascend_many(evidence, Question(number, None, 0.0, seed), tolerance=ENOUGH / bags.total, polished=3)
-        loglik = max(one.loglik for one in fits)
-        criterion[number] = -2 * loglik + (number * visited + number - 1) * penalty
-        if number > 2 and criterion[number] > criterion[number - 1]:
+    for choice in choices(evidence, as_count("max_contexts", most, least=2), seed=seed):
+        tried = list(choice.criterion.values())
+        if len(tried) > 2 and tried[-1] > tried[-2]:
             break
-    return max(2, min(criterion, key=lambda m: criterion[m])), criterion
+    return max(2, choice.num_contexts), choice.criterion
 
 
 def statistics_of(part: Any, schema: LogSchema, mixture: Mixture) -> Statistics:
@@ -301,7 +293,7 @@ def _recovered(
     done = ascend(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
     scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
     whole = replace(evidence, bags=scaled)
-    recovery = finished("best", whole, question, [done], bags=scaled, source=start.info.weights)
+    recovery = finished(whole, question, Candidates("best", [done], start.info.weights, scaled))
     return recovery, steps
 
 
@@ -310,18 +302,9 @@ def _named(model: RewardMixingMDP, schema: LogSchema) -> RewardMixingMDP:
     return replace(model, state_names=(*schema.state_names, *end), action_names=schema.action_names)
 
 
-def _criterion(
-    moments: Moments, sample: Compact, schema: LogSchema, recovery: Recovery, episodes: int
-) -> dict[int, float]:
+def _criterion(bags: Bags, mixture: Mixture) -> dict[int, float]:
     """One context against those that were fitted, on the same episodes."""
-    model = recovery.model
-    bags = sample.patterns(schema)
-    alone = e_step(bags, Mixture(np.ones(1), bags.average[None])).loglik
-    loglik = e_step(bags, mixture_of_model(model, schema)).loglik
-    visited = int((moments.samples > 0).sum()) * (schema.num_values - 1)
-    penalty = float(log(max(len(sample), 2.0)))
-    many = model.num_contexts
-    return {1: -2 * alone + visited * penalty, many: -2 * loglik + (many * visited + many - 1) * penalty}
+    return criteria({one.num_contexts: e_step(bags, one).loglik for one in (one_context(bags), mixture)}, bags)
 
 
 def _validated(
@@ -344,7 +327,7 @@ def _validated(
     def done(number: int) -> None:
         notify(Progress("validate", number, resamples))
 
-    return out, bootstrap(episodes, recovery, found.policy, question, resamples, gap, len(data), done), value
+    return out, bootstrap_value(episodes, recovery, found.policy, question, resamples, gap, len(data), done), value
 
 
 def _sentences(info: FitInfo) -> tuple[str, ...]:

@@ -18,12 +18,12 @@ from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery.bags import Bags, bags_of
-from rewardmix.recovery.bootstrap import mixture_of_model, refitted
+from rewardmix.recovery.bootstrap import mixture_of_model, refits, refitted
 from rewardmix.recovery.evidence import Question
 from rewardmix.recovery.likelihood import FLOOR, Mixture
 from rewardmix.recovery.recovery_result import Recovery
 from rewardmix.recovery.standard_errors import NORMAL_95
-from rewardmix.regret import judge
+from rewardmix.regret import judge_each
 
 MOST_NAMED = 5
 """Offenders that a sentence names."""
@@ -161,7 +161,7 @@ def logliks(bags: Bags, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype[np.
     return np.asarray(highest + logs(exps(sums - highest).sum(axis=0)))
 
 
-def bootstrap(
+def bootstrap_value(
     episodes: Episodes,
     found: Recovery,
     policy: Controller,
@@ -174,17 +174,12 @@ def bootstrap(
     """Value and regret of the policy in models of resampled episodes, scaled to the length of the whole log."""
     rng = generator(question.seed, Role.LOG_RESAMPLES)
     size = min(len(episodes), MOST_RESAMPLED)
-    model, judged, weights = found.model, [], []
-    for done in range(resamples):
-        drawn = episodes[np.sort(rng.integers(len(episodes), size=size))]
-        other = refitted(drawn, model, weights=found.fixed_weights, prior=question.prior)
-        if other.num_states == model.num_states:
-            judged.append(judge(policy, other, gap=max(gap, 1e-3), work_limit=usual_work(other) / resamples))
-            weights.append(other.weights)
-        on_update(done + 1)
+    models = refits(episodes, found, rng, resamples, size=size, prior=question.prior)
+    judged = judge_each(policy, models, resamples, gap=max(gap, 1e-3), on_update=on_update)
+    model = found.model
     shrink = math.sqrt(size / total)
     value = controller_value(policy, model)
-    values = [one.value for one in judged]
+    values, weights = [one.value for one in judged], [one.weights for one in judged]
     spread = NORMAL_95 * shrink * (float(np.std(values, ddof=1)) if len(values) > 1 else float("inf"))
     radius = NORMAL_95 * shrink * (np.std(weights, axis=0, ddof=1) if len(weights) > 1 else np.inf * model.weights)
     lower, upper = (tuple(np.clip(model.weights + sign * radius, 0.0, 1.0).tolist()) for sign in (-1, 1))

@@ -26,13 +26,13 @@ from rewardmix.policy import Policy
 from rewardmix.recovery.assessment import finished
 from rewardmix.recovery.confidence_set import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.likelihood import Fit, Mixture
+from rewardmix.recovery.likelihood import start_fit
 from rewardmix.recovery.linear_program import magnitudes
 from rewardmix.recovery.moment_start import mixture_of_spread, orientation, spread_laws
-from rewardmix.recovery.recovery_result import Ascent, Method, Recovery
+from rewardmix.recovery.recovery_result import Ascent, Candidates, Method, Recovery
 from rewardmix.recovery.signs import groups_of_points, parities
 
-FILLS = 200
+_FILLS = 200
 """Rounds in which a diagonal that was never seen is filled from the vector that it helps to find."""
 
 
@@ -46,18 +46,16 @@ def algorithm_3(evidence: Evidence, question: Question) -> Recovery:
     groups = groups_of_points(signs.groups, confidence.width)
     spread, undecided = _oriented(evidence, question, spread, groups)
     mixture = mixture_of_spread(confidence.average_laws, spread, _weights(question))
-    return finished(
+    candidates = Candidates(
         "paper",
-        evidence,
-        question,
-        [_as_fit(mixture, "program")],
-        bags=None,
-        source=_source(question),
-        program=program,
-        signs=signs,
+        [start_fit(mixture, "program")],
+        _source(question),
         undecided=undecided,
         decided=bool(confidence.excludes_zero.any()),
+        program=program,
+        signs=signs,
     )
+    return finished(evidence, question, candidates)
 
 
 def spectral(evidence: Evidence, question: Question) -> Recovery:
@@ -71,15 +69,8 @@ def spectral(evidence: Evidence, question: Question) -> Recovery:
     spread = spread_laws(_leading(matrix), confidence.num_points)
     spread, undecided = _oriented(evidence, question, spread, np.zeros(confidence.num_points, np.int64))
     mixture = mixture_of_spread(confidence.average_laws, spread, _weights(question))
-    return finished(
-        "spectral",
-        evidence,
-        question,
-        [_as_fit(mixture, "eigenvector")],
-        bags=None,
-        source=_source(question),
-        undecided=undecided,
-    )
+    fits = [start_fit(mixture, "eigenvector")]
+    return finished(evidence, question, Candidates("spectral", fits, _source(question), undecided=undecided))
 
 
 def closed(spread: Floats, confidence: ConfidenceSet) -> Floats:
@@ -111,10 +102,6 @@ def _source(question: Question) -> str:
     return "assumed equal" if question.weights is None else "known"
 
 
-def _as_fit(mixture: Mixture, name: str) -> Fit:
-    return Fit(mixture, float("nan"), float("nan"), 0, True, name)
-
-
 def _oriented(evidence: Evidence, question: Question, spread: Floats, groups: NDArray[np.int64]) -> tuple[Floats, int]:
     """Groups turned so that their slope has the sign that the weights give it, and how many stay undecided."""
     weights = _weights(question)
@@ -144,7 +131,7 @@ def _leading(matrix: Floats) -> Floats:
     unseen = np.isnan(matrix)
     filled = np.where(unseen, 0.0, matrix)
     vector = np.zeros(matrix.shape[0])
-    for _ in range(FILLS if unseen.any() else 1):
+    for _ in range(_FILLS if unseen.any() else 1):
         values, vectors = leading_eigenpairs(filled, 1)
         new = vectors[:, -1] * np.sqrt(max(float(values[-1]), 0.0))
         moved = min(np.abs(new - vector).max(), np.abs(new + vector).max())

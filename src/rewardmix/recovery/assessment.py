@@ -8,46 +8,34 @@ import numpy as np
 
 from rewardmix._core.checks import Floats
 from rewardmix.model import RewardMixingMDP
-from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.confidence_set import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.likelihood import Fit, Mixture, e_step
-from rewardmix.recovery.linear_program import Magnitudes, magnitudes
+from rewardmix.recovery.likelihood import Fit, Mixture, e_step, one_context
+from rewardmix.recovery.linear_program import magnitudes
 from rewardmix.recovery.recovery_result import (
-    SAME,
     Ascent,
+    Candidates,
+    Estimate,
     Recovery,
     RecoveryCertificate,
     RecoveryInfo,
     assembled,
-    canonical,
     on_model,
+    summaries,
 )
-from rewardmix.recovery.signs import Parity, components, parities, two_sided
+from rewardmix.recovery.signs import components, parities, two_sided
 from rewardmix.recovery.standard_errors import limits_95, standard_errors
 
 
-def certify(
-    confidence: ConfidenceSet,
-    model: RewardMixingMDP,
-    program: Magnitudes | None = None,
-    signs: Parity | None = None,
-    *,
-    weights: str,
-) -> RecoveryCertificate:
-    """Check a model against its confidence set, and the set against itself.
-
-    ``weights``: whether those of the model are "known", "estimated" or "assumed equal". The program takes them as
-    known.
-    """
+def _certificate(confidence: ConfidenceSet, model: RewardMixingMDP, candidates: Candidates) -> RecoveryCertificate:
+    """Check a model against its confidence set, and the set against itself; the program takes weights as known."""
     outside = sum(int(mask.sum()) for *_, mask in confidence.checks(model))
+    inside, weights = outside == 0, candidates.source
     if model.num_contexts != 2:
         nothing = np.arange(confidence.average.size)
-        return RecoveryCertificate(
-            "not asked", 1.0, weights, None, (), (), (), nothing, outside == 0, outside, float("nan")
-        )
-    program = magnitudes(confidence, model.weights) if program is None else program
-    signs = parities(confidence) if signs is None else signs
+        return RecoveryCertificate("not asked", 1.0, weights, None, (), (), (), nothing, inside, outside, float("nan"))
+    program = candidates.program or magnitudes(confidence, model.weights)
+    signs = candidates.signs or parities(confidence)
     return RecoveryCertificate(
         program.status,
         program.kappa,
@@ -57,7 +45,7 @@ def certify(
         signs.conflicts,
         signs.odd_cycle,
         signs.groups,
-        outside == 0,
+        inside,
         outside,
         _signs_agree(confidence, model),
     )
@@ -71,8 +59,9 @@ def _signs_agree(confidence: ConfidenceSet, model: RewardMixingMDP) -> float:
     return float((np.sign(covariance[decided]) == np.sign(confidence.centre[decided])).mean())
 
 
-def coverage(confidence: ConfidenceSet) -> dict[str, Any]:
+def _coverage(evidence: Evidence) -> dict[str, Any]:
     """What the pairs that were seen cannot tell, whatever the method."""
+    confidence = evidence.confidence
     size, width = confidence.num_points, confidence.width
     x, y = confidence.first // width, confidence.second // width
     visited = np.isfinite(confidence.average.reshape(size, width)[:, 0])
@@ -81,52 +70,40 @@ def coverage(confidence: ConfidenceSet) -> dict[str, Any]:
     paired = np.zeros(size, bool)
     paired[x] = paired[y] = True
     component = components(x, y, size)
-    groups = tuple(
-        tuple(int(i) for i in np.flatnonzero(component == number)) for number in np.unique(component[paired])
-    )
+    never = ~visited
+    if evidence.bags is not None:
+        never &= evidence.bags.occurrences.sum(axis=1) == 0  # episodes that follow rewards may have been there
     return {
-        "never_visited": np.flatnonzero(~visited),
+        "never_visited": np.flatnonzero(never),
         "never_together": count * (count - 1) // 2 - apart,
         "alone": np.flatnonzero(visited & ~paired),
-        "groups": groups,
+        "groups": tuple(tuple(np.flatnonzero(component == k).tolist()) for k in np.unique(component[paired])),
         "two_sided": np.flatnonzero(two_sided(x, y, size) & paired),
+        "size": size,
     }
 
 
-def sentence(
-    found: dict[str, Any],
-    *,
-    weights: str,
-    equal: bool,
-    undecided: int,
-    decided: bool,
-    related: bool,
-    contexts: int,
-    size: int,
-) -> str:
+def _sentence(found: dict[str, Any], candidates: Candidates, *, equal: bool, related: bool) -> str:
     """One plain sentence on what is not identified.
 
     Args:
-        found: what ``coverage`` says.
-        weights: "known", "estimated" or "assumed equal".
+        found: what ``_coverage`` says.
+        candidates: what the method says.
         equal: whether the weights are equal, so that groups that never meet can be combined either way.
-        undecided: groups whose orientation triples did not decide, with weights that are not equal.
-        decided: whether the method could use any pair.
         related: whether any pair of rewards is correlated at all.
-        contexts: M.
-        size: X.
     """
+    undecided = candidates.undecided
     parts = []
     if found["never_visited"].size:
         parts.append(
-            f"{found['never_visited'].size} of {size} state-actions were never visited, so their rewards are set to "
-            "the mean law of the others with an infinite interval and their moves to staying"
+            f"{found['never_visited'].size} of {found['size']} state-actions were never visited, so their rewards are "
+            "set to the mean law of the others with an infinite interval and their moves to staying"
         )
     if not found["groups"]:
         parts.append("no episode has two rewards, so nothing is known about how contexts differ")
     elif not related:
         parts.append("no pair of rewards is correlated beyond chance, so the contexts may be identical")
-    elif not decided:
+    elif not candidates.decided:
         parts.append("no covariance interval excludes 0, so the contexts came out as good as equal")
     if found["alone"].size and found["groups"]:
         parts.append(
@@ -146,10 +123,10 @@ def sentence(
             f"at {found['two_sided'].size} state-actions only products of differences across two sides that never meet "
             "within themselves are known, not each (values do not depend on it as long as they never meet)"
         )
-    if weights == "assumed equal":
+    if candidates.source == "assumed equal":
         parts.append("two rewards an episode say nothing about the weights of the contexts, so they are assumed equal")
     if not parts:
-        return f"Everything is identified, up to the order of the {contexts} contexts."
+        return f"Everything is identified, up to the order of the {candidates.best.mixture.num_contexts} contexts."
     return "Not identified: " + "; ".join(parts) + "."
 
 
@@ -157,70 +134,56 @@ CORRELATED = 4.5
 """A pair this many deviations from 0, its own and those of independent rewards, shows that contexts differ."""
 
 
-def finished(
-    method: str,
-    evidence: Evidence,
-    question: Question,
-    fits: list[Fit],
-    *,
-    bags: Bags | None,
-    source: str,
-    gross: Any = (),
-    undecided: int = 0,
-    decided: bool = True,
-    program: Magnitudes | None = None,
-    signs: Parity | None = None,
-) -> Recovery:
-    """The best fit as a model in canonical order, with everything that ``RecoveryInfo`` holds."""
-    confidence = evidence.confidence
-    chosen = max(fits, key=lambda fit: fit.objective) if len(fits) > 1 else fits[0]
-    order = canonical(chosen.mixture.weights, chosen.mixture.laws, confidence.reward_values, source == "known")
-    mixture = Mixture(chosen.mixture.weights[order], chosen.mixture.laws[order])
-    errors, weight_errors = _errors(evidence, question, mixture, bags, source)
-    unseen = np.isnan(confidence.average.reshape(confidence.num_points, -1)[:, 0])
-    if evidence.bags is not None:
-        unseen &= evidence.bags.occurrences.sum(axis=1) == 0  # episodes that follow rewards may have been there
-    errors[:, unseen] = np.inf
-    model = assembled(confidence, mixture)
-    found = {**coverage(confidence), "never_visited": np.flatnonzero(unseen)}
-    errors_shown = on_model(errors, confidence, model, 0.0)
-    lower, upper = limits_95(model.rewards, errors_shown)
+def estimated(evidence: Evidence, candidates: Candidates) -> Estimate:
+    """The best candidate as a model in canonical order, and no more."""
+    model = _model(evidence.confidence, candidates.mixture(evidence.confidence.reward_values))
+    fixed = None if candidates.source == "estimated" else model.weights
+    return Estimate(model, fixed, _ascents(candidates), candidates.reproduced)
+
+
+def finished(evidence: Evidence, question: Question, candidates: Candidates) -> Recovery:
+    """The best candidate as a model in canonical order, with everything that ``RecoveryInfo`` holds."""
+    confidence, chosen = evidence.confidence, candidates.best
+    mixture = candidates.mixture(confidence.reward_values)
+    model = _model(confidence, mixture)
+    found = _coverage(evidence)
+    errors, weight_errors = _errors(evidence, question, mixture, candidates)
+    errors[:, found["never_visited"]] = np.inf
+    errors = on_model(errors, confidence, model, 0.0)
     equal = bool(np.ptp(mixture.weights) < 1e-9)
-    text = sentence(
-        found,
-        weights=source,
-        equal=equal,
-        undecided=undecided,
-        decided=decided,
-        related=_related(evidence, bags, chosen),
-        contexts=question.num_contexts,
-        size=confidence.num_points,
-    )
     info = RecoveryInfo(
-        method,
+        candidates.method,
         chosen.loglik,
-        _summaries(fits),
-        _reproduced(fits),
+        _ascents(candidates),
+        candidates.reproduced,
         _reason(chosen),
-        source,
-        certify(confidence, model, program, signs, weights=source),
+        candidates.source,
+        _certificate(confidence, model, candidates),
         found["never_visited"],
         found["never_together"],
-        found["groups"] if equal or undecided else (),
+        found["groups"] if equal or candidates.undecided else (),
         found["two_sided"],
-        _gross(evidence, gross),
-        errors_shown,
-        lower,
-        upper,
+        _gross(confidence, candidates),
+        errors,
+        *limits_95(model.rewards, errors),
         weight_errors,
-        text,
+        _sentence(found, candidates, equal=equal, related=_related(evidence, candidates)),
     )
     return Recovery(model, info)
 
 
-def _related(evidence: Evidence, bags: Bags | None, chosen: Fit) -> bool:
+def _model(confidence: ConfidenceSet, mixture: Mixture) -> RewardMixingMDP:
+    return assembled(confidence, mixture, confidence.initial, confidence.transition)
+
+
+def _ascents(candidates: Candidates) -> tuple[Ascent, ...]:
+    """How the ascents ended, if there were any."""
+    return summaries([fit for fit in candidates.fits if np.isfinite(fit.objective)])
+
+
+def _related(evidence: Evidence, candidates: Candidates) -> bool:
     """Whether anything shows that contexts differ: a clear pair, or more likelihood than chance would give."""
-    confidence = evidence.confidence
+    confidence, bags, chosen = evidence.confidence, candidates.bags, candidates.best
     if (confidence.deviation == 0).all():
         return bool((np.abs(confidence.centre) > 1e-12).any())
     scale = np.maximum(confidence.deviation, confidence.null_deviation)
@@ -228,18 +191,18 @@ def _related(evidence: Evidence, bags: Bags | None, chosen: Fit) -> bool:
         return True
     if bags is None or evidence.bags is None or not np.isfinite(chosen.loglik):
         return False
-    alone = e_step(bags, Mixture(np.ones(1), bags.average[None])).loglik
+    alone = e_step(bags, one_context(bags)).loglik
     extra = chosen.mixture.laws[1:, ..., 1:].size
     return bool(2.0 * (chosen.loglik - alone) > extra + 4.0 * np.sqrt(2.0 * extra))
 
 
-def _errors(
-    evidence: Evidence, question: Question, mixture: Mixture, bags: Bags | None, source: str
-) -> tuple[Floats, Floats]:
+def _errors(evidence: Evidence, question: Question, mixture: Mixture, candidates: Candidates) -> tuple[Floats, Floats]:
+    """Standard errors of laws and weights, infinite where there is no likelihood."""
+    bags = candidates.bags
     if bags is None or not bags.counts.size:
         return np.full(mixture.laws.shape, np.inf), np.zeros(mixture.num_contexts)
     seen = e_step(bags, mixture)
-    free = source == "estimated"
+    free = candidates.source == "estimated"
     centre = evidence.centre(bags)
     errors, weight_errors = standard_errors(bags, mixture, seen, centre, question.prior, free_weights=free)
     if evidence.bags is None:  # each visit is in many pairs: the tables know less than their counts say
@@ -251,19 +214,6 @@ def _errors(
     return errors, weight_errors
 
 
-def _summaries(fits: list[Fit]) -> tuple[Ascent, ...]:
-    return tuple(
-        Ascent(fit.start, fit.loglik, fit.objective, fit.iterations, fit.converged)
-        for fit in fits
-        if np.isfinite(fit.objective)
-    )
-
-
-def _reproduced(fits: list[Fit]) -> int:
-    values = np.asarray([fit.objective for fit in fits])
-    return int((values >= np.max(values) - SAME).sum()) if np.isfinite(values).all() else 0
-
-
 def _reason(fit: Fit) -> str:
     if fit.iterations == 0:
         return "no likelihood was climbed"
@@ -272,7 +222,6 @@ def _reason(fit: Fit) -> str:
     return f"stopped after {fit.iterations} E-steps while the objective still grew"
 
 
-def _gross(evidence: Evidence, gross: Any) -> tuple[tuple[int, int], ...]:
-    confidence = evidence.confidence
-    chosen = np.flatnonzero(gross) if len(gross) else np.zeros(0, np.int64)
+def _gross(confidence: ConfidenceSet, candidates: Candidates) -> tuple[tuple[int, int], ...]:
+    chosen = np.zeros(0, np.int64) if candidates.gross is None else np.flatnonzero(candidates.gross)
     return tuple((int(confidence.first[k]), int(confidence.second[k])) for k in chosen)

@@ -1,14 +1,13 @@
-"""What the model would have been, had other episodes been seen: warm climbs on episodes drawn again.
+"""The bootstrap: what the model would have been, had other episodes been seen.
 
-Each resample draws as many episodes with replacement, counts its own moves and starts, and climbs from the recovered
-model, so the contexts keep their labels. A bootstrap cannot see what no episode went to.
+Each resample draws episodes with replacement, counts its own moves and starts, and ascends the likelihood from the
+recovered model, so the contexts keep their labels. A bootstrap cannot see what no episode went to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -16,45 +15,69 @@ from rewardmix._core.checks import Floats, as_count
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
-from rewardmix.recovery.evidence import evidence_of
+from rewardmix.moments import Moments
+from rewardmix.recovery.bags import bags_of, merge_bags
 from rewardmix.recovery.likelihood import Mixture, ascend, e_step
-from rewardmix.recovery.recovery_result import Recovery, assembled
+from rewardmix.recovery.recovery_result import Recovered, Seen, assembled
 
 
 def bootstrap(
-    episodes: Episodes, found: Recovery, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
+    episodes: Episodes, found: Recovered, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
 ) -> tuple[RewardMixingMDP, ...]:
     """Models recovered from resampled episodes, contexts in the order of ``found.model``; see ``resampled``."""
     return tuple(resampled(episodes, found, resamples=resamples, prior=prior, seed=seed))
 
 
 def resampled(
-    episodes: Episodes, found: Recovery, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
+    episodes: Episodes, found: Recovered, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
 ) -> Iterator[RewardMixingMDP]:
-    """The same models one after the other, each when it is asked for.
+    """Models of as many episodes as there are, drawn with replacement, each when it is asked for.
+
+    The prior pulls to the average of the recovered model: some of the episodes may have followed rewards.
 
     Args:
         episodes: those that ``found`` was recovered from.
-        found: where the climbs begin; weights that were estimated are estimated again.
+        found: where the ascents begin; weights that were estimated are estimated again.
         resamples: how many.
         prior: pseudo-count, as for ``recover``.
         seed: of the draws.
     """
-    count = as_count("resamples", resamples)
-    rng = generator(seed, Role.RESAMPLES)
-    early = (episodes.lengths < episodes.horizon).any()
-    ended = early and found.model.num_states > episodes.num_states  # then each resample needs an early end as well
     start = mixture_of_model(found.model, episodes)
-    average = (start.weights[:, None, None] * start.laws).sum(axis=0)  # some episodes may have followed rewards
-    for _ in range(count):
-        drawn = _drawn(episodes, rng)
-        while ended and (drawn.lengths == drawn.horizon).all():
-            drawn = _drawn(episodes, rng)
-        yield refitted(drawn, found.model, weights=found.fixed_weights, prior=prior, average=average)
+    average = (start.weights[:, None, None] * start.laws).sum(axis=0)
+    return refits(episodes, found, generator(seed, Role.RESAMPLES), resamples, prior=prior, average=average)
 
 
-def _drawn(episodes: Episodes, rng: np.random.Generator) -> Episodes:
-    return episodes[np.sort(rng.integers(len(episodes), size=len(episodes)))]
+def refits(
+    episodes: Episodes,
+    found: Recovered,
+    rng: np.random.Generator,
+    resamples: int,
+    *,
+    size: int | None = None,
+    prior: float = 1.0,
+    average: Floats | None = None,
+) -> Iterator[RewardMixingMDP]:
+    """Resample and refit: every bootstrap of the package.
+
+    Where the model has an end, so has each resample; if none of the episodes ended early there are none.
+
+    Args:
+        episodes: what is drawn from.
+        found: where the ascents begin; only weights that were estimated are estimated again.
+        rng: of the draws.
+        resamples: how many.
+        size: episodes of each; as many as there are if left out.
+        prior: pseudo-count, as for ``recover``.
+        average: (X, Z) law that the prior pulls to; left out, that of each resample.
+    """
+    count, size = as_count("resamples", resamples), len(episodes) if size is None else size
+    early = episodes.lengths < episodes.horizon
+    ended = found.model.num_states > episodes.num_states
+    for _ in range(0 if ended and not early.any() else count):
+        drawn = np.sort(rng.integers(len(episodes), size=size))
+        while ended and not early[drawn].any():
+            drawn = np.sort(rng.integers(len(episodes), size=size))
+        yield refitted(episodes[drawn], found.model, weights=found.fixed_weights, prior=prior, average=average)
 
 
 def refitted(
@@ -74,9 +97,7 @@ def refitted(
         prior: pseudo-count, as for ``recover``.
         average: (X, Z) law that the prior pulls to, if it is not to be that of these episodes.
     """
-    evidence, start = evidence_of(episodes), mixture_of_model(model, episodes)
-    bags = evidence.bags
-    assert bags is not None
+    bags, start, moves = merge_bags(bags_of(episodes)), mixture_of_model(model, episodes), Moments.of_moves(episodes)
     average = bags.average if average is None else average
     fit = ascend(
         partial(e_step, bags),
@@ -86,19 +107,7 @@ def refitted(
         weights=weights,
         tolerance=1e-8,
     )
-    return assembled(evidence.confidence, fit.mixture)
-
-
-class Seen(Protocol):
-    """What was seen: episodes, or a log of them."""
-
-    @property
-    def num_states(self) -> int:
-        """S."""
-
-    @property
-    def reward_values(self) -> Floats:
-        """(Z,)."""
+    return assembled(episodes, fit.mixture, moves.initial_estimate(), moves.transition_estimate()[0])
 
 
 def mixture_of_model(model: RewardMixingMDP, seen: Seen) -> Mixture:

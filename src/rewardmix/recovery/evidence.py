@@ -83,25 +83,40 @@ def evidence_of(
     data: Any,
     following: Episodes | None = None,
     *,
+    moments: Moments | None = None,
     failure: float = 0.05,
     accuracy: float = 0.1,
     radius: Radius = hoeffding,
 ) -> Evidence:
-    """A confidence set and whatever finer there is; ``following`` episodes only with whole episodes as ``data``."""
-    if following is not None and not isinstance(data, Episodes):
-        refuse("data", type(data).__name__, "Episodes, where there are others that follow rewards")
-    if isinstance(data, ConfidenceSet):
-        return Evidence(data)
-    if isinstance(data, Moments):
-        return Evidence(confidence_set(data, failure=failure, accuracy=accuracy, radius=radius), data)
+    """A confidence set and whatever finer there is.
+
+    ``following`` episodes, and ``moments`` that were counted already, only with whole episodes as ``data``.
+    """
     if isinstance(data, Episodes):
-        moments = Moments.of(data)
-        confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
-        bags = blind = merge_bags(bags_of(data))
-        if following is not None:
-            confidence = confidence.moved(moments + Moments.of(following))
-            both = data + following
-            mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
-            bags = merge_bags(bags_of(both[mixed]))
-        return Evidence(confidence, moments, bags, blind)
-    refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")
+        moments = Moments.of(data) if moments is None else _counted(moments, data)
+    elif following is not None:
+        refuse("data", type(data).__name__, "Episodes, where there are others that follow rewards")
+    elif moments is not None:
+        refuse("data", type(data).__name__, "Episodes, where there are moments of them")
+    elif isinstance(data, ConfidenceSet):
+        return Evidence(data)
+    else:
+        moments = as_instance("data", data, Moments)
+    confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
+    if not isinstance(data, Episodes):
+        return Evidence(confidence, moments)
+    bags = blind = merge_bags(bags_of(data))
+    if following is not None:
+        confidence = confidence.moved(moments + Moments.of_moves(following))
+        both = data + following
+        mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
+        bags = merge_bags(bags_of(both[mixed]))
+    return Evidence(confidence, moments, bags, blind)
+
+
+def _counted(moments: Moments, episodes: Episodes) -> Moments:
+    """Moments that were handed over, if they can be those of the episodes."""
+    as_instance("moments", moments, Moments)
+    if moments.world != episodes.world or moments.episodes != len(episodes) or moments.selected_keys.size:
+        refuse("moments", repr(moments), f"those of {episodes!r}, all pairs counted")
+    return moments

@@ -112,6 +112,16 @@ class Fit:
     start: str = ""
 
 
+def start_fit(mixture: Mixture, name: str) -> Fit:
+    """A start that no likelihood was asked about."""
+    return Fit(mixture, float("nan"), float("nan"), 0, True, name)
+
+
+def one_context(bags: Bags) -> Mixture:
+    """The most likely mixture of a single context: the average."""
+    return Mixture(np.ones(1), bags.average[None])
+
+
 def e_step(bags: Bags, mixture: Mixture) -> Statistics:
     """The E-step: expected counts in each context, and the log-likelihood."""
     contexts = mixture.num_contexts

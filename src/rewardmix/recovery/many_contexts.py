@@ -7,7 +7,10 @@ k-means of these places; and laws drawn at random. Many starts are climbed a lit
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +21,17 @@ from rewardmix._core.portable import log
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.model import mixed
-from rewardmix.recovery.assessment import finished
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.confidence_set import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
-from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step
+from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, one_context
 from rewardmix.recovery.moment_start import inward, random_mixture
-from rewardmix.recovery.recovery_result import Ascent, Recovery
+from rewardmix.recovery.recovery_result import Ascent, Candidates, summaries
 
-SPECTRAL_STARTS, RANDOM_STARTS = 3, 17
+_SPECTRAL, _RANDOM = 3, 17
 """Starts that are climbed a little way."""
 
-SCREENING, POLISHED = 40, 5
+SCREENING, _POLISHED = 40, 5
 """E-steps of the first climb, and how many starts are climbed to the end."""
 
 SCREENED = 20_000
@@ -38,7 +40,7 @@ SCREENED = 20_000
 ENOUGH = 1e-3
 """For choosing the number of contexts a climb has converged when E-steps gain less: criteria differ by more."""
 
-FILLS = 10
+_FILLS = 10
 """Rounds in which covariances that were never seen are filled from the factors."""
 
 
@@ -80,42 +82,56 @@ def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float =
     afford_data(as_instance("episodes", episodes, Episodes), None, most)
     if len(episodes) == 0:
         refuse("episodes", "no episodes", "at least one")
-    evidence = evidence_of(episodes)
+    *_, choice = choices(evidence_of(episodes), most, prior=prior, seed=seed)
+    return choice
+
+
+def choices(evidence: Evidence, most: int, *, prior: float = 0.0, seed: int = 0) -> Iterator[Choice]:
+    """The choice among 1 .. m contexts, for m = 1, 2, ..., ``most``, each when it is asked for."""
     bags = evidence.bags
     assert bags is not None
-    one = Mixture(np.ones(1), bags.average[None])
+    one = one_context(bags)
     fits = {1: [Fit(one, e_step(bags, one).loglik, 0.0, 1, True, "average")]}
+    yield _choice(fits, bags)
     for contexts in range(2, most + 1):
         question = Question(contexts, None, prior, seed)
         fits[contexts] = ascend_many(evidence, question, tolerance=ENOUGH / bags.total, polished=3)
-    return _choice(fits, bags)
+        yield _choice(fits, bags)
+
+
+def criteria(logliks: Mapping[int, float], bags: Bags) -> dict[int, float]:
+    """{M: Bayesian information criterion} of numbers of contexts, from the log-likelihoods of the bags."""
+    weight = float(log(max(bags.total, 2.0)))
+    return {m: -2.0 * loglik + free_parameters(m, bags) * weight for m, loglik in logliks.items()}
+
+
+def free_parameters(contexts: int, bags: Bags) -> int:
+    """Of so many weights and of reward laws where the bags have been."""
+    visited = int((bags.occurrences.sum(axis=1) > 0).sum())
+    return contexts * visited * (bags.num_values - 1) + contexts - 1
 
 
 def _choice(fits: dict[int, list[Fit]], bags: Bags) -> Choice:
-    visited = int((bags.occurrences.sum(axis=1) > 0).sum())
+    """The number with the smallest criterion among those with an ascent that converged."""
     best: dict[int, Fit] = {}
-    for contexts, climbs in fits.items():
-        done = [fit for fit in climbs if fit.converged]
+    for contexts, ascents in fits.items():
+        done = [fit for fit in ascents if fit.converged]
         if done:
             best[contexts] = max(done, key=lambda fit: fit.loglik)
-    penalty = float(log(max(bags.total, 2.0)))
-    parameters = {m: m * visited * (bags.num_values - 1) + m - 1 for m in fits}
-    criterion = {m: -2.0 * fit.loglik + parameters[m] * penalty for m, fit in best.items()}
+    logliks = {m: fit.loglik for m, fit in best.items()}
+    criterion = criteria(logliks, bags)
     return Choice(
         min(criterion, key=lambda m: (round(criterion[m], 6), m)),
         criterion,
-        {m: fit.loglik for m, fit in best.items()},
-        parameters,
-        {
-            m: tuple(Ascent(f.start, f.loglik, f.objective, f.iterations, f.converged) for f in climbs)
-            for m, climbs in fits.items()
-        },
+        logliks,
+        {m: free_parameters(m, bags) for m in fits},
+        {m: summaries(ascents) for m, ascents in fits.items()},
         {m: fit.mixture for m, fit in best.items()},
         tuple(m for m in fits if m not in best),
     )
 
 
-def many(evidence: Evidence, question: Question) -> Recovery:
+def many(evidence: Evidence, question: Question) -> Candidates:
     """Any number of contexts by maximum likelihood on whole episodes."""
     if evidence.bags is None:
         refuse(
@@ -123,11 +139,11 @@ def many(evidence: Evidence, question: Question) -> Recovery:
         )
     fits = ascend_many(evidence, question)
     source = "estimated" if question.weights is None else "known"
-    return finished("best", evidence, question, fits, bags=evidence.bags, source=source)
+    return Candidates("best", fits, source, evidence.bags)
 
 
 def ascend_many(
-    evidence: Evidence, question: Question, *, tolerance: float = 3e-11, polished: int = POLISHED
+    evidence: Evidence, question: Question, *, tolerance: float = 3e-11, polished: int = _POLISHED
 ) -> list[Fit]:
     """A little way from every start, to the end from the most promising; the short climbs are listed too."""
     bags = evidence.bags
@@ -137,34 +153,14 @@ def ascend_many(
     sample = bags if bags.counts.size <= SCREENED else _share(bags, SCREENED)
     if not evidence.confidence.first.size:
         return [_one_law(bags, question)]
-    centre = evidence.centre(bags)
+    settings: dict[str, Any] = {"average": evidence.centre(bags), "prior": question.prior, "tolerance": tolerance}
+    settings["weights"] = question.weights
     short = [
-        ascend(
-            lambda mixture: e_step(sample, mixture),
-            mixture,
-            average=centre,
-            prior=question.prior,
-            weights=question.weights,
-            max_iterations=SCREENING,
-            tolerance=tolerance,
-            name=name,
-        )
+        ascend(partial(e_step, sample), mixture, max_iterations=SCREENING, name=name, **settings)
         for name, mixture in _starts(evidence, question, rng)
     ]
-    order = sorted(range(len(short)), key=lambda k: -short[k].objective)
-    long = [
-        ascend(
-            lambda mixture: e_step(bags, mixture),
-            short[k].mixture,
-            average=centre,
-            prior=question.prior,
-            weights=question.weights,
-            tolerance=tolerance,
-            name=short[k].start,
-        )
-        for k in order[:polished]
-    ]
-    return long
+    promising = sorted(short, key=lambda fit: -fit.objective)[:polished]
+    return [ascend(partial(e_step, bags), fit.mixture, name=fit.start, **settings) for fit in promising]
 
 
 def _share(bags: Bags, count: int) -> Bags:
@@ -190,13 +186,13 @@ def _starts(evidence: Evidence, question: Question, rng: np.random.Generator) ->
     loadings = factors(evidence.confidence, contexts - 1)
     places = episode_places(_share(bags, min(bags.counts.size, SCREENED)), evidence.confidence, loadings)
     out = []
-    for number in range(SPECTRAL_STARTS):
+    for number in range(_SPECTRAL):
         cluster = clusters(places, bags.counts[: places.shape[0]], contexts, rng)
         out.append((f"factors {number + 1}", _from_clusters(bags, cluster, contexts)))
     paired = np.zeros(evidence.confidence.num_points, bool)
     paired[evidence.confidence.first // evidence.confidence.width] = True
     paired[evidence.confidence.second // evidence.confidence.width] = True
-    for number in range(RANDOM_STARTS):
+    for number in range(_RANDOM):
         out.append((f"random {number + 1}", random_mixture(bags.average, equal, paired, rng)))
     return out
 
@@ -212,7 +208,7 @@ def factors(confidence: ConfidenceSet, rank: int) -> Floats:
     unseen = np.isnan(matrix)
     filled = np.where(unseen, 0.0, matrix)
     loadings = np.zeros((size, rank))
-    for _ in range(FILLS if unseen.any() else 1):
+    for _ in range(_FILLS if unseen.any() else 1):
         values, vectors = leading_eigenpairs(filled, rank)
         loadings = np.zeros((size, rank))
         loadings[:, : min(rank, size)] = vectors * np.sqrt(np.maximum(values, 1e-12))

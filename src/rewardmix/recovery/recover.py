@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,48 +33,62 @@ from rewardmix._core.checks import (
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
-from rewardmix.recovery.assessment import finished
+from rewardmix.recovery.assessment import estimated, finished
 from rewardmix.recovery.bags import Bags, pair_bags
 from rewardmix.recovery.confidence_set import ConfidenceSet, Radius, hoeffding
 from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
-from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, ascend, e_step
+from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, ascend, e_step, start_fit
 from rewardmix.recovery.many_contexts import many
-from rewardmix.recovery.moment_start import RankOne, all_starts, mixture_of_spread, moment_start
-from rewardmix.recovery.recovery_result import Method, Recovery
+from rewardmix.recovery.moment_start import MomentStart, RankOne, all_starts, mixture_of_spread, moment_start
+from rewardmix.recovery.recovery_result import Candidates, Estimate, Method, Recovery
 
 SHORT, POLISHED = 300, 3
 """E-steps that every start gets, and how many of the starts that need more get them."""
 
 
 def best(evidence: Evidence, question: Question) -> Recovery:
-    """The estimate to use; see the top of this file. More than two contexts: ``contexts.many``."""
+    """The method to use; see the top of this file. More than two contexts: ``many_contexts``."""
+    return finished(evidence, question, _candidates(evidence, question))
+
+
+def estimate(evidence: Evidence, question: Question) -> Estimate:
+    """The model of ``best`` without standard errors and certificate: for those who only go on from it."""
+    return estimated(evidence, _candidates(evidence, question))
+
+
+def _candidates(evidence: Evidence, question: Question) -> Candidates:
+    """Steps 1 to 3."""
     if question.num_contexts > 2:
         return many(evidence, question)
-    rng = _generator(question)
+    rng = generator(question.seed, Role.STARTS)
     start = moment_start(evidence, question, rng)
     bags = evidence.bags if evidence.bags is not None else _pairs(evidence, start.fit)
-    source = _weights_source(evidence, question)
     if bags is None or not evidence.confidence.first.size:
-        fits = [_unclimbed(mixture_of_spread(start.average, start.spread, start.weights))]
-    else:
-        known = None if source == "estimated" else start.weights
-        fits = ascend_all(
-            lambda mixture: e_step(bags, mixture),
-            all_starts(start, question, rng),
-            average=evidence.centre(bags),
-            prior=question.prior,
-            weights=known,
-        )
-    return finished(
-        "best",
-        evidence,
-        question,
-        fits,
-        bags=bags,
-        source=source,
-        gross=start.fit.gross,
-        undecided=int(start.undecided.size),
+        return _unascended("best", evidence, question, start, bags)
+    source = _weights_source(evidence, question)
+    fits = ascend_all(
+        partial(e_step, bags),
+        all_starts(start, question, rng),
+        average=evidence.centre(bags),
+        prior=question.prior,
+        weights=None if source == "estimated" else start.weights,
     )
+    return Candidates("best", fits, source, bags, start.fit.gross, int(start.undecided.size))
+
+
+def start_only(evidence: Evidence, question: Question) -> Recovery:
+    """Steps 1 and 2 of ``best`` without likelihood: quick, and all that a bare confidence set allows."""
+    start = moment_start(evidence, question, generator(question.seed, Role.STARTS))
+    return finished(evidence, question, _unascended("start_only", evidence, question, start, None))
+
+
+def _unascended(
+    method: str, evidence: Evidence, question: Question, start: MomentStart, bags: Bags | None
+) -> Candidates:
+    """The start itself."""
+    fit = start_fit(mixture_of_spread(start.average, start.spread, start.weights), "moments")
+    source = _weights_source(evidence, question)
+    return Candidates(method, [fit], source, bags, start.fit.gross, int(start.undecided.size))
 
 
 def ascend_all(
@@ -84,7 +99,7 @@ def ascend_all(
     prior: float,
     weights: Floats | None,
 ) -> list[Fit]:
-    """Climb from every named start; ``expect`` sums the statistics wherever the episodes are.
+    """Ascend from every named start; ``expect`` sums the statistics wherever the episodes are.
 
     Starts that have not converged after ``SHORT`` E-steps lie on a flat part; only the best of them go on.
     """
@@ -118,34 +133,11 @@ def _weights_source(evidence: Evidence, question: Question) -> str:
     return "assumed equal" if evidence.bags is None or not evidence.bags.has_triples else "estimated"
 
 
-def _generator(question: Question) -> np.random.Generator:
-    return generator(question.seed, Role.STARTS)
-
-
-def _unclimbed(mixture: Mixture) -> Fit:
-    return Fit(mixture, float("nan"), float("nan"), 0, True, "moments")
-
-
-def start_only(evidence: Evidence, question: Question) -> Recovery:
-    """Steps 1 and 2 of ``best`` without climbing: quick, and all that a bare confidence set allows."""
-    start = moment_start(evidence, question, _generator(question))
-    fits = [_unclimbed(mixture_of_spread(start.average, start.spread, start.weights))]
-    return finished(
-        "start_only",
-        evidence,
-        question,
-        fits,
-        bags=None,
-        source=_weights_source(evidence, question),
-        gross=start.fit.gross,
-        undecided=int(start.undecided.size),
-    )
-
-
 def recover(
     data: ConfidenceSet | Moments | Episodes,
     *,
     following: Episodes | None = None,
+    moments: Moments | None = None,
     num_contexts: int = 2,
     weights: ArrayLike | None = None,
     prior: float = 1.0,
@@ -163,6 +155,7 @@ def recover(
         following: further episodes, whose actions did follow their rewards. They count in the likelihood and for the
             moves, and are kept out of the confidence set, of triples, and of the averages that the prior pulls to
             wherever an episode of ``data`` went.
+        moments: of ``data``, if it is episodes and they were counted already.
         num_contexts: M; ``choose_contexts`` finds it.
         weights: (M,) if known; "uniform" for equal ones; None to estimate them.
         prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood.
@@ -175,11 +168,7 @@ def recover(
     """
     contexts = as_count("num_contexts", num_contexts, least=2)
     if not callable(method):
-        refuse(
-            "method",
-            quoted(method),
-            "a function: best, algorithm_3, spectral or sweep_weights(...)",
-        )
+        refuse("method", quoted(method), "a function: best, algorithm_3, spectral or sweep_weights(...)")
     if not (isinstance(prior, int | float) and prior == 0):
         as_number("prior", prior, above=0.0)
     as_number("failure", failure, above=0.0, below=1.0)
@@ -188,7 +177,8 @@ def recover(
         refuse("radius", quoted(radius), "a function: hoeffding or normal(3.0) of rewardmix.recovery")
     afford_data(data, following, contexts)
     question = Question(contexts, as_weights(weights, contexts), float(prior), as_seed("seed", seed))
-    return method(evidence_of(data, following, failure=failure, accuracy=accuracy, radius=radius), question)
+    evidence = evidence_of(data, following, moments=moments, failure=failure, accuracy=accuracy, radius=radius)
+    return method(evidence, question)
 
 
 def as_weights(weights: Any, num_contexts: int) -> Floats | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import permutations
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats
 from rewardmix.model import RewardMixingMDP, mixed
-from rewardmix.recovery.confidence_set import ConfidenceSet
+from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.likelihood import Mixture
-from rewardmix.recovery.linear_program import Cycle
+from rewardmix.recovery.likelihood import Fit, Mixture
+from rewardmix.recovery.linear_program import Cycle, Magnitudes
+from rewardmix.recovery.signs import Parity
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,67 @@ class Ascent:
     objective: float
     iterations: int
     converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What a method found, before anything is said about it.
+
+    Attributes:
+        method: its name.
+        fits: where its ascents ended; the best objective wins.
+        source: of the weights: "known", "estimated" or "assumed equal".
+        bags: what the likelihood was that of, if there was one.
+        gross: (Q,) pairs that the robust fit disbelieves, if there was one.
+        undecided: groups whose orientation triples did not decide, with weights that are not equal.
+        decided: whether the method could use any pair.
+        program: the magnitudes, if the method asked the program for them.
+        signs: the parities, if it asked for them.
+    """
+
+    method: str
+    fits: list[Fit]
+    source: str
+    bags: Bags | None = None
+    gross: NDArray[np.bool_] | None = None
+    undecided: int = 0
+    decided: bool = True
+    program: Magnitudes | None = None
+    signs: Parity | None = None
+
+    @property
+    def best(self) -> Fit:
+        """The fit with the best objective."""
+        return max(self.fits, key=lambda fit: fit.objective) if len(self.fits) > 1 else self.fits[0]
+
+    @property
+    def reproduced(self) -> int:
+        """How many ascents ended within ``SAME`` of the best."""
+        values = np.asarray([fit.objective for fit in self.fits])
+        return int((values >= np.max(values) - SAME).sum()) if np.isfinite(values).all() else 0
+
+    def mixture(self, reward_values: Floats) -> Mixture:
+        """The best fit with its contexts in canonical order."""
+        best = self.best.mixture
+        order = canonical(best.weights, best.laws, reward_values, self.source == "known")
+        return Mixture(best.weights[order], best.laws[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A model without standard errors and certificate: quick, and all that refits need.
+
+    Attributes:
+        model: the same as that of ``recover``.
+        fixed_weights: (M,) the weights where they were known or assumed, so that no refit may move them.
+        starts: every ascent of the likelihood.
+        reproduced: how many of them ended within ``SAME`` of the best.
+    """
+
+    model: RewardMixingMDP
+    fixed_weights: Floats | None
+    starts: tuple[Ascent, ...]
+    reproduced: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +186,38 @@ class Recovery:
         return f"Recovery({self.model!r}, method={self.info.method!r}, loglik={self.info.loglik:.6g})"
 
 
+class Recovered(Protocol):
+    """What a refit needs of a recovery."""
+
+    @property
+    def model(self) -> RewardMixingMDP:
+        """Where it begins."""
+
+    @property
+    def fixed_weights(self) -> Floats | None:
+        """(M,) weights that no refit may move; None if they were estimated."""
+
+
+class Seen(Protocol):
+    """The world in which episodes were seen: that of episodes, of a log, or of a confidence set."""
+
+    @property
+    def num_states(self) -> int:
+        """S."""
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+
+    @property
+    def reward_values(self) -> Floats:
+        """(Z,)."""
+
+
 Method = Callable[[Evidence, Question], Recovery]
 """Evidence and a question to an answer: ``best``, ``algorithm_3``, ``spectral`` or what ``sweep_weights`` makes."""
 
@@ -131,29 +225,32 @@ SAME = 1e-3
 """Two log-likelihoods this close are the same optimum."""
 
 
-def assembled(confidence: ConfidenceSet, mixture: Mixture) -> RewardMixingMDP:
-    """The model with these reward laws and the estimated moves.
+def summaries(fits: list[Fit]) -> tuple[Ascent, ...]:
+    """How the ascents ended."""
+    return tuple(Ascent(fit.start, fit.loglik, fit.objective, fit.iterations, fit.converged) for fit in fits)
+
+
+def assembled(seen: Seen, mixture: Mixture, initial: Floats, rows: Any) -> RewardMixingMDP:
+    """The model with these reward laws, this law of the first state and these rows of moves.
 
     If episodes ended early there is one more state, the end, where every reward is 0 (a value that is added if the
     rewards never had it).
     """
-    states, actions = confidence.num_states, confidence.num_actions
+    states, actions = seen.num_states, seen.num_actions
     laws = mixture.laws.reshape(mixture.num_contexts, states, actions, -1)
-    values = confidence.reward_values
-    if confidence.initial.size > states:
+    values, size = seen.reward_values, int(initial.size)
+    if size > states:
         values, laws = _with_end(values, laws)
     laws = np.clip(laws, 0.0, 1.0)
     laws = laws / laws.sum(axis=-1, keepdims=True)
-    rows = confidence.transition
-    size = int(confidence.initial.size)
     dense = size * size * actions <= 1 << 22
     transition = rows.toarray().reshape(size, actions, size) if dense else rows
     return RewardMixingMDP(
         transition,
-        confidence.initial,
+        initial,
         mixture.weights / mixture.weights.sum(),
         laws[..., 1] if values.size == 2 else laws,
-        confidence.horizon,
+        seen.horizon,
         values,
     )
 
@@ -167,18 +264,14 @@ def _with_end(values: Floats, laws: Floats) -> tuple[Floats, Floats]:
     return values, np.concatenate([laws, end], axis=1)
 
 
-def on_model(values: Floats, confidence: ConfidenceSet, model: RewardMixingMDP, at_end: float) -> Floats:
+def on_model(values: Floats, seen: Seen, model: RewardMixingMDP, at_end: float) -> Floats:
     """(M, X, Z) numbers about laws in the shape of ``model.rewards``; those of an added end are ``at_end``."""
-    states, actions = confidence.num_states, confidence.num_actions
+    states, actions = seen.num_states, seen.num_actions
     shaped = values.reshape(values.shape[0], states, actions, -1)
     out = np.full((*model.rewards.shape[:3], model.num_values), at_end)
-    places = np.searchsorted(model.reward_values, confidence.reward_values)
+    places = np.searchsorted(model.reward_values, seen.reward_values)
     out[:, :states][..., places] = shaped
     return out[..., 1] if model.num_values == 2 else out
-
-
-MOST_TRIED = 6
-"""Up to so many contexts all orders are tried."""
 
 
 def canonical(weights: Floats, laws: Floats, reward_values: Floats, given: bool) -> NDArray[np.int64]:
@@ -205,20 +298,11 @@ def canonical(weights: Floats, laws: Floats, reward_values: Floats, given: bool)
 
 def alignment(laws: Floats, reference: Floats) -> NDArray[np.int64]:
     """(M,) order of the contexts of ``laws`` that brings them nearest to ``reference`` (squared distance)."""
+    from scipy.optimize import linear_sum_assignment
+
     contexts = laws.shape[0]
     distance = ((laws[:, None] - reference[None]) ** 2).reshape(contexts, contexts, -1).sum(axis=2)
-    if contexts <= MOST_TRIED:
-        best = min(permutations(range(contexts)), key=lambda order: distance[order, np.arange(contexts)].sum())
-        return np.asarray(best, np.int64)
-    order = np.arange(contexts)
-    while True:  # swap pairs as long as that helps, which for few contexts in well-parted places is the optimum
-        here = distance[order, np.arange(contexts)]
-        swapped = distance[order][:, np.arange(contexts)]
-        gain = here[:, None] + here[None, :] - swapped - swapped.T
-        i, j = np.unravel_index(int(np.argmax(gain)), gain.shape)
-        if gain[i, j] <= 1e-12:
-            return order.astype(np.int64)
-        order[[i, j]] = order[[j, i]]
+    return np.asarray(linear_sum_assignment(distance.T)[1], np.int64)
 
 
 def aligned(model: RewardMixingMDP, reference: RewardMixingMDP) -> RewardMixingMDP:
