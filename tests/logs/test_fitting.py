@@ -1,5 +1,6 @@
 """Fits of logs: the same as recovery on the same episodes, right where moments are not, and judged honestly."""
 
+import importlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -216,12 +217,13 @@ def test_weights_that_nobody_can_know_get_no_interval():
 def test_resamples_and_held_out_fits_do_not_move_weights_that_were_assumed(monkeypatch):
     asked = []
 
-    def spied(episodes, model, *, weights, prior):
+    def spied(episodes, model, *, weights, **options):
         asked.append(weights)
-        return validation.refitted_before(episodes, model, weights=weights, prior=prior)
+        return refitted(episodes, model, weights=weights, **options)
 
-    monkeypatch.setattr(validation, "refitted_before", validation.refitted, raising=False)
-    monkeypatch.setattr(validation, "refitted", spied)
+    refitted = validation.refitted
+    for module in (validation, importlib.import_module("rewardmix.recovery.bootstrap")):
+        monkeypatch.setattr(module, "refitted", spied)
     model = oracles.world(states=3, actions=2, horizon=2, seed=4)
     logs.fit(simulate(uniform(model), model, 500), resamples=2)
     assert len(asked) == 3
