@@ -6,18 +6,24 @@ other line is a row. Running a part again replaces its lines and leaves the othe
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+OFTEN = 10.0
+"""Seconds after which rows are written before a part is through."""
+
 Rows = list[dict[str, Any]]
+Told = Callable[[str, Rows, bool], None]
+"""Says what the rows of a part tell, quick ones or not."""
 
 
 def record(study: str, part: str, rows: Rows, *, program: str = "run", folder: Path = HERE) -> None:
@@ -26,6 +32,31 @@ def record(study: str, part: str, rows: Rows, *, program: str = "run", folder: P
     lines = [{"part": name, **line} for name, content in parts.items() for line in content]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     path_of(study, folder).write_text(text, encoding="utf-8")
+
+
+def run(
+    doc: str | None, study: str, parts: dict[str, Callable[[bool], Iterable[dict[str, Any]]]], told: Told,
+    folder: Path = HERE,
+) -> None:  # fmt: skip
+    """Run the parts asked for, ``--quick`` or whole: rows are written as they come, and what they tell is printed.
+
+    A part is a function from whether it is quick to its rows. Quick runs are not written.
+    """
+    asked = argparse.ArgumentParser(description=doc)
+    asked.add_argument("--quick", action="store_true")
+    asked.add_argument("--parts", default=",".join(parts))
+    given = asked.parse_args()
+    for part in given.parts.split(","):
+        rows: Rows = []
+        written = time.monotonic()
+        for row in parts[part](given.quick):
+            rows.append(row)
+            if time.monotonic() - written > OFTEN:
+                print(f"{part}: {len(rows)} rows", file=sys.stderr, flush=True)
+                given.quick or record(study, part, rows, folder=folder)
+                written = time.monotonic()
+        given.quick or record(study, part, rows, folder=folder)
+        told(part, rows, given.quick)
 
 
 def path_of(study: str, folder: Path = HERE) -> Path:

@@ -11,7 +11,6 @@ import os
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
-import argparse
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 
 from benchmarks.cells import show
 from benchmarks.coverage import analysis, settings
-from benchmarks.record import Rows, record
+from benchmarks.record import Rows, run
 from rewardmix import problems, theory
 from rewardmix.evaluation import controller_value, interval
 from rewardmix.exploration import explore
@@ -269,18 +268,5 @@ PARTS = {
 }
 
 
-def main() -> None:
-    """The parts asked for, each replaces its own lines of the results."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default=",".join(PARTS))
-    given = asked.parse_args()
-    for part in given.parts.split(","):
-        rows = PARTS[part](given.quick)
-        if not given.quick:
-            record("coverage", part, rows)
-        show(analysis.TABLES[part](rows))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, "coverage", PARTS, lambda part, rows, quick: show(analysis.TABLES[part](rows)))

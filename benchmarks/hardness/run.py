@@ -1,6 +1,6 @@
 """Episodes until 90 % of the runs are optimal in the family of the lower bound, over A and e.
 
-python -m benchmarks.hardness.run [--quick] [--parts runs,ideal]
+python -m benchmarks.hardness.run [--quick] [--parts ideal,runs]
 
 ``runs``: learning. ``ideal``: what the test that knows the form of the world needs, also with more actions.
 """
@@ -11,12 +11,12 @@ import os
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
-import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.cells import show
 from benchmarks.hardness import analysis, settings
-from benchmarks.record import Rows, record, rows_of
+from benchmarks.record import Rows, rows_of, run, table
 from rewardmix import problems
 from rewardmix.evaluation import controller_value
 from rewardmix.exploration import explore
@@ -51,41 +51,26 @@ def points(actions: tuple[int, ...], quick: bool) -> list[tuple[int, float]]:
     )
 
 
-def runs(quick: bool) -> Rows:
-    """Learning at every point; written again after each."""
-    rows = []
+def runs(quick: bool) -> Iterator[dict[str, Any]]:
+    """Learning at every point."""
     for actions, accuracy in points(settings.ACTIONS, quick):
-        rows.append(point(actions, accuracy, 5 if quick else settings.SEEDS))
-        if not quick:
-            record("hardness", "runs", rows)
-    return rows
+        yield point(actions, accuracy, 5 if quick else settings.SEEDS)
 
 
-def ideal(quick: bool) -> Rows:
+def ideal(quick: bool) -> Iterator[dict[str, Any]]:
     """Episodes that the ideal test needs."""
-    rows = [
-        {"actions": actions, "accuracy": accuracy, "episodes": analysis.ideal(actions, accuracy)}
-        for actions, accuracy in points(settings.IDEAL_ACTIONS, quick)
-    ]
-    if not quick:
-        record("hardness", "ideal", rows)
-    return rows
+    for actions, accuracy in points(settings.IDEAL_ACTIONS, quick):
+        yield {"actions": actions, "accuracy": accuracy, "episodes": analysis.ideal(actions, accuracy)}
 
 
-PARTS = {"runs": runs, "ideal": ideal}
-
-
-def main() -> None:
-    """The parts asked for; tables take the other part from what is committed."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default=",".join(PARTS))
-    given = asked.parse_args()
-    found = {part: PARTS[part](given.quick) for part in given.parts.split(",")}
-    both = [found.get(part) or rows_of("hardness", part) for part in PARTS]
+def told(part: str, rows: Rows, quick: bool) -> None:
+    """What the ideal test needs; and what learning needs, beside the committed numbers of that test."""
+    if part == "ideal":
+        table(["A", "e", "episodes of the ideal test"], [list(row.values()) for row in rows])
+        return
     for made in analysis.TABLES.values():
-        show(made(*both, draws=100 if given.quick else settings.DRAWS))
+        show(made(rows, rows_of("hardness", "ideal"), draws=100 if quick else settings.DRAWS))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, "hardness", {"ideal": ideal, "runs": runs}, told)

@@ -12,15 +12,6 @@ from benchmarks.learning import settings
 from benchmarks.record import Rows, rows_of
 
 
-def line(row: dict[str, Any]) -> str:
-    """One row as a line of text, for progress."""
-    share = np.array(row["share"])
-    return (
-        f"{row['problem']:<16} {row['episodes']:>7}  {row.get('method', ''):<24} share {share.mean():.4f}  "
-        f"worst {share.min():.4f}  ({share.size} seeds)"
-    )
-
-
 def seeds_of(rows: Rows) -> str:
     """How many seeds there are: of most cells, and of the budgets that have another number."""
     counts = {row["episodes"]: len(row["share"]) for row in rows}

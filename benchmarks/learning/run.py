@@ -2,19 +2,20 @@
 
 python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,others]
 
-Every part is written again whenever a row is finished. ``python -m benchmarks.learning.analysis`` prints the tables.
+``python -m benchmarks.learning.analysis`` prints the tables.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
+from benchmarks.cells import show
 from benchmarks.learning import analysis, settings
 from benchmarks.learning.others import METHODS
-from benchmarks.record import record
+from benchmarks.record import run
 from rewardmix import problems
 from rewardmix.learning import learn
 from rewardmix.model import RewardMixingMDP
@@ -50,78 +51,49 @@ def row_of(name: str, episodes: int, runs: list[dict[str, float]]) -> dict[str, 
     return {**row, "best": runs[0]["best"], "markov": runs[0]["markov"], "cpu_seconds": seconds}
 
 
-def grid(quick: bool) -> None:
+def grid(quick: bool) -> Iterator[dict[str, Any]]:
     """The main table: small budgets first, so that an interrupted run has whole columns."""
-    cells(settings.BUDGETS[: 2 if quick else None], 2 if quick else settings.SEEDS, None if quick else "grid")
+    return cells(settings.BUDGETS[: 2 if quick else None], 2 if quick else settings.SEEDS)
 
 
-def long(quick: bool) -> None:
+def long(quick: bool) -> Iterator[dict[str, Any]]:
     """The last column of the main table."""
-    cells((5000 if quick else settings.LONG_BUDGET,), 1 if quick else settings.LONG_SEEDS, None if quick else "long")
+    return cells((5000 if quick else settings.LONG_BUDGET,), 1 if quick else settings.LONG_SEEDS)
 
 
-def cells(budgets: Sequence[int], seeds: int, part: str | None) -> None:
-    """Run every problem at every budget."""
-    rows = []
-    for episodes in budgets:
-        for name in settings.PROBLEMS:
-            world = world_of(name)
-            rows.append(row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)]))
-            print(analysis.line(rows[-1]), flush=True)
-            if part is not None:
-                record("learning", part, rows)
+def cells(budgets: Sequence[int], seeds: int) -> Iterator[dict[str, Any]]:
+    """Every problem at every budget."""
+    for episodes, name in product(budgets, settings.PROBLEMS):
+        world = world_of(name)
+        yield row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)])
 
 
-def hard(quick: bool) -> None:
+def hard(quick: bool) -> Iterator[dict[str, Any]]:
     """The hard family at the number of episodes that its lower bound asks for."""
-    rows = []
     for name in ("hard e=.04", "hard e=.01"):
         world, accuracy = world_of(name), settings.PROBLEMS[name][1]["accuracy"]
         points = world.num_states * world.num_actions
         episodes = round(settings.HARD_FACTOR * points**2 / accuracy**2)
-        seeds = 3 if quick else settings.HARD_SEEDS
-        rows.append(row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)]))
-        print(analysis.line(rows[-1]), flush=True)
-    if not quick:
-        record("learning", "hard", rows)
+        yield row_of(
+            name, episodes, [one(world, episodes, seed) for seed in range(3 if quick else settings.HARD_SEEDS)]
+        )
 
 
-def others(quick: bool) -> None:
+def others(quick: bool) -> Iterator[dict[str, Any]]:
     """Every other way to learn, on some of the problems."""
-    rows = []
-    for name in settings.OTHERS_PROBLEMS[: 1 if quick else None]:
+    few = 1 if quick else None
+    for name in settings.OTHERS_PROBLEMS[:few]:
         world = world_of(name)
         best, markov = plan(world, gap=1e-4).lower, plan_markov(world).value
-        for episodes in settings.OTHERS_BUDGETS[: 1 if quick else None]:
-            for method, call in METHODS.items():
-                values = [call(world, episodes, seed) for seed in range(2 if quick else settings.OTHERS_SEEDS)]
-                rows.append(
-                    {
-                        "problem": name,
-                        "episodes": episodes,
-                        "method": method,
-                        "best": best,
-                        "markov": markov,
-                        "value": values,
-                        "share": [(v - markov) / (best - markov) for v in values],
-                    }
-                )
-                print(analysis.line(rows[-1]), flush=True)
-            if not quick:
-                record("learning", "others", rows)
+        known = {"problem": name, "best": best, "markov": markov}
+        for episodes, (method, call) in product(settings.OTHERS_BUDGETS[:few], METHODS.items()):
+            values = [call(world, episodes, seed) for seed in range(2 if quick else settings.OTHERS_SEEDS)]
+            share = [(value - markov) / (best - markov) for value in values]
+            yield {**known, "episodes": episodes, "method": method, "value": values, "share": share}
 
 
-def main() -> None:
-    """The parts asked for."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default="hard,grid,long,others")
-    given = asked.parse_args()
-    for part in given.parts.split(","):
-        {"grid": grid, "long": long, "hard": hard, "others": others}[part](given.quick)
-    if not given.quick:
-        analysis.main()
-
+PARTS = {"hard": hard, "grid": grid, "long": long, "others": others}
+SHOWN = {"grid": analysis.share, "long": analysis.share, "hard": analysis.hard, "others": analysis.others}
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, "learning", PARTS, lambda part, rows, quick: show(SHOWN[part](rows)))

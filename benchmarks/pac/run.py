@@ -5,13 +5,12 @@ python -m benchmarks.pac.run [--quick] [--parts budget,rule,strict]
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks.pac import analysis, settings
-from benchmarks.record import Rows, record, table
+from benchmarks.record import Rows, run, table
 from rewardmix import problems
 from rewardmix.learning import learn
 from rewardmix.model import RewardMixingMDP
@@ -56,26 +55,22 @@ def by_rule(number: int, world: RewardMixingMDP, accuracy: float) -> dict[str, A
     }
 
 
-def main() -> None:
-    """The parts asked for; each is written every 20 worlds."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default="budget,rule,strict")
-    given = asked.parse_args()
-    known = {
-        "budget": (budget, settings.MODELS),
-        "rule": (rule, settings.MODELS),
-        "strict": (strict, settings.STRICT_MODELS),
-    }
-    for part in given.parts.split(","):
-        call, count = known[part]
-        rows: Rows = []
-        for number in range(10 if given.quick else count):
-            rows.append(call(number))
-            if not given.quick and ((number + 1) % 20 == 0 or number + 1 == count):
-                record("pac", part, rows)
-        table(["", "bound", "worlds within it", "share", "exact 95 % limits"], analysis.within(part, rows))
+def several(one: Callable[[int], dict[str, Any]], count: int) -> Callable[[bool], Iterator[dict[str, Any]]]:
+    """A part: so many worlds."""
+    return lambda quick: map(one, range(10 if quick else count))
+
+
+PARTS = {
+    "budget": several(budget, settings.MODELS),
+    "rule": several(rule, settings.MODELS),
+    "strict": several(strict, settings.STRICT_MODELS),
+}
+
+
+def told(part: str, rows: Rows, quick: bool) -> None:
+    """Worlds within the bound."""
+    table(["", "bound", "worlds within it", "share", "exact 95 % limits"], analysis.within(part, rows))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, "pac", PARTS, told)

@@ -39,7 +39,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 class End(NamedTuple):
-    """A sweep of Algorithm 2: its exponent, and slopes of three formulas (with logarithms) on the same grid."""
+    """A sweep of Algorithm 2: its exponent, and slopes of two formulas (with logarithms) on the same grid."""
 
     setting: str
     sweep: str
@@ -48,7 +48,6 @@ class End(NamedTuple):
     found: Estimate
     theorem: float
     lemma: float
-    fluid: float
 
 
 def ends_of(rows: Rows) -> list[End]:
@@ -60,25 +59,16 @@ def ends_of(rows: Rows) -> list[End]:
     for (setting, sweep), mine in groups.items():
         values = tuple(mine[0]["values"])
         found = between([slope(values, row["episodes"]) for row in mine])
-        forms = [slope(values, ends.printed(sweep, values, form)) for form in ("theorem", "lemma", "fluid")]
+        forms = [slope(values, ends.printed(sweep, values, form)) for form in ("theorem", "lemma")]
         if sweep.endswith("fixed"):
             forms[0] = float("nan")
         out.append(End(setting, sweep, values, len(mine), found, *forms))
     return out
 
 
-def over_bound(row: dict[str, Any]) -> float:
-    """Episodes in another world over eq:required_episodes with C = 1."""
-    return float(row["episodes"] / row["bound"])
-
-
 class Needed(NamedTuple):
     """The budgets that a sweep needs until a measure is at its level, and their exponent."""
 
-    way: str
-    factor: str
-    until: str
-    worlds: int
     values: tuple[float, ...]
     budgets: list[float]
     found: Estimate
@@ -107,19 +97,19 @@ def needed(
     factor = curves[0]["factor"]
     worlds = worlds or len(curves[0]["gain"])
     if factor == "accuracy":
-        values, until = settings.ACCURACIES, key
+        values = settings.ACCURACIES
         meetings = [(curves[0], accuracy) for accuracy in values]
     else:
         values = tuple(curve["point"][factor] for curve in curves)
         level = settings.LEARNED.accuracy if level is None else level
-        meetings, until = [(curve, level) for curve in curves], f"{key} <= {level:g}"
+        meetings = [(curve, level) for curve in curves]
 
     def at(chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         met = [crossing(curve["budgets"], mean_curve(curve, key, chosen), value) for curve, value in meetings]
         return np.stack(met, axis=-1)
 
     found = over_replicates(values, at, worlds, draws)
-    return Needed(curves[0]["way"], factor, until, worlds, values, at(np.arange(worlds)).tolist(), found)
+    return Needed(values, at(np.arange(worlds)).tolist(), found)
 
 
 def share_of(factor: str) -> float:
@@ -210,7 +200,7 @@ def worlds(rows: Rows) -> list[str]:
     """Other worlds than random ones, beside the bound."""
     lines = [
         [row["world"].replace("1 next states", "1 next state"), sized(row["size"]).replace(" ", JOINED),
-         many(row["episodes"]), f"{over_bound(row):.1f}"]
+         many(row["episodes"]), f"{row['episodes'] / row['bound']:.1f}"]
         for row in rows
     ]  # fmt: skip
     return [grid(["world", "S, A, H", "episodes", "episodes / `eq:required_episodes`, C = 1"], lines)]

@@ -126,7 +126,7 @@ def rows_of(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def printed(name: str, values: tuple[float, ...], form: str) -> list[float]:
-    """What a bound says on the same grid: "theorem", "lemma" (eq:required_episodes) or "fluid"."""
+    """What a bound says on the same grid: "theorem", or "lemma" (eq:required_episodes)."""
     factor = name.split(",")[0]
     base = settings.BASE._replace(separation=0.0) if name.endswith("separation 0") else settings.BASE
     fixed = theory.threshold(base.accuracy, base.separation, base.horizon)
@@ -136,10 +136,8 @@ def printed(name: str, values: tuple[float, ...], form: str) -> list[float]:
         size = point.states, point.actions, point.horizon
         if form == "theorem":
             out.append(theory.upper_bound(*size, point.accuracy, point.separation, point.failure))
-        elif form == "lemma":
-            out.append(theory.episode_bound(*size, stop, point.failure))
         else:
-            out.append(theory.fluid_episodes(*size, stop, point.failure))
+            out.append(theory.episode_bound(*size, stop, point.failure))
     return out
 
 

@@ -75,6 +75,23 @@ def test_running_a_part_again_replaces_its_lines_alone(folder):
     assert record.rows_of("learning", "never", folder) == []
 
 
+def test_a_run_writes_the_parts_asked_for_and_a_quick_one_nothing(folder, monkeypatch):
+    told = []
+    parts = {"long": lambda quick: iter([{"few": quick}]), "fresh": lambda quick: [{"few": quick}] * 2}
+    before = record.parts_of("learning", folder)
+    monkeypatch.setattr("sys.argv", ["run", "--quick"])
+    record.run("", "learning", parts, lambda *said: told.append(said), folder)
+    assert record.parts_of("learning", folder) == before
+    assert told == [("long", [{"few": True}], True), ("fresh", [{"few": True}] * 2, True)]
+    monkeypatch.setattr("sys.argv", ["run", "--parts", "fresh"])
+    record.run("", "learning", parts, lambda *said: told.append(said), folder)
+    assert record.parts_of("learning", folder).keys() == {"long", "hard", "fresh"}
+    assert record.rows_of("learning", "long", folder) == before["long"][1:]
+    (about, *rows) = record.parts_of("learning", folder)["fresh"]
+    assert about["command"] == "python -m benchmarks.learning.run --parts fresh"
+    assert rows == [{"few": False}] * 2
+
+
 def test_a_stale_table_is_made_anew_and_one_without_results_refused(folder):
     text = "# A\n\n<!-- table learning.others of {} -->\n\n| share |\n| --- |\n| 1 |\n\n<!-- end -->\n\nB.\n"
     found = pages.filled(text.replace("others", "share").format("long, hard"), folder)
