@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,35 @@ if TYPE_CHECKING:  # with their kernels they take a while to import: only where 
 
 Step = tuple[int, int, int]
 """(action, outcome, next state); the next state S is the end."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AgentSettings:
+    """What a learner is told of its world: the arguments of ``Agent``, checked, and those of its rivals."""
+
+    num_states: int
+    num_actions: int
+    horizon: int
+    num_contexts: int = 2
+    reward_values: Any = BINARY
+    weights: Any = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checked: dict[str, Any] = {
+            name: as_count(name, getattr(self, name))
+            for name in ("num_states", "num_actions", "horizon", "num_contexts")
+        }
+        checked["reward_values"] = as_reward_values(self.reward_values)
+        checked["weights"] = _known_weights(self.weights, checked["num_contexts"])
+        checked["seed"] = as_seed("seed", self.seed)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def num_state_actions(self) -> int:
+        """X = S A."""
+        return self.num_states * self.num_actions
 
 
 class Visit:
@@ -139,18 +169,22 @@ class Agent:
         from rewardmix.online.decision import decide
         from rewardmix.online.record import Record
 
-        self.num_states, self.num_actions = as_count("num_states", num_states), as_count("num_actions", num_actions)
-        self.horizon, self.num_contexts = as_count("horizon", horizon), as_count("num_contexts", num_contexts)
-        self.reward_values, self.weights = as_reward_values(reward_values), _weights(weights, self.num_contexts)
-        self.seed = as_seed("seed", seed)
-        num_x = self.num_states * self.num_actions
+        self.settings = known = AgentSettings(
+            num_states=num_states, num_actions=num_actions, horizon=horizon, num_contexts=num_contexts,
+            reward_values=reward_values, weights=weights, seed=seed,
+        )  # fmt: skip
+        self.num_states, self.num_actions, self.horizon = known.num_states, known.num_actions, known.horizon
+        self.num_contexts, self.seed = known.num_contexts, known.seed
+        self.reward_values: Floats = known.reward_values
+        self.weights: Floats | None = known.weights
+        num_x = known.num_state_actions
         table = 8 * num_x * (self.num_states + 1) * (posterior.CHAINS + 2)
         afford("num_states", memory=table + 16 * num_x * num_x, change="fewer states or actions")
         self._outcomes = {float(value): z for z, value in enumerate(self.reward_values)}
         self._lock, self._learning = threading.Lock(), threading.Lock()
-        self._stream, self._shares = streams.stream(self.seed, Role.LOOKS), streams.stream(self.seed, Role.VISITS)
-        self._record = Record.blank(self.num_states, self.num_actions, self.horizon, self.reward_values)
-        blank = posterior.prior_chains(num_x, self.reward_values.size, self.num_contexts, self.weights, self._stream)
+        self._stream, self._shares = (streams.stream(known.seed, role) for role in (Role.LOOKS, Role.VISITS))
+        self._record = Record.blank(known)
+        blank = posterior.prior_chains(num_x, known.reward_values.size, known.num_contexts, known.weights, self._stream)
         self._decide, self._uniform = decide, xoshiro.uniform
         self._decision = decide(self._record, blank, self._stream)
         self._open: dict[int | str, Visit] = {}
@@ -303,7 +337,7 @@ def _replayed(policy: Controller, steps: list[Any]) -> int | None:
     return int(policy.actions[len(steps) - 1][state, node])
 
 
-def _weights(weights: ArrayLike | None, num_contexts: int) -> Floats | None:
+def _known_weights(weights: ArrayLike | None, num_contexts: int) -> Floats | None:
     if weights is None:
         return None
     known = as_floats("weights", weights, (num_contexts,))

@@ -10,12 +10,11 @@ nothing else; one that the world ended has moved to the end, which is state S.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.checks import Floats
 from rewardmix._core.pair_counting import FREE, KEY, LIMIT
 from rewardmix._core.widths import symbol_width
 from rewardmix.episodes import Episodes
@@ -25,6 +24,9 @@ from rewardmix.exploration.tally import Tally
 from rewardmix.model import state_action
 from rewardmix.online.posterior import Evidence
 from rewardmix.recovery.bags import Bags, merge_bags
+
+if TYPE_CHECKING:
+    from rewardmix.online.agent import AgentSettings
 
 GROWTH = 1.5
 """It is time to look again when some count has grown by half ..."""
@@ -53,10 +55,11 @@ class Record:
     looked: int = 0
 
     @staticmethod
-    def blank(num_states: int, num_actions: int, horizon: int, reward_values: Floats) -> Record:
+    def blank(known: AgentSettings) -> Record:
         """Nothing seen yet."""
-        tally = Tally.fresh((num_states, num_actions, horizon), reward_values, ordered=False)
-        return Record(tally, no_bags(tally.num_x, reward_values.size))
+        sizes = known.num_states, known.num_actions, known.horizon
+        tally = Tally.fresh(sizes, known.reward_values, ordered=False)
+        return Record(tally, no_bags(tally.num_x, known.reward_values.size))
 
     @property
     def episodes(self) -> int:

@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._core.checks import as_count, as_reward_values, as_seed, refuse
+from rewardmix._core.checks import as_count, refuse
 from rewardmix._core.streams import Role, generator
 from rewardmix._core.widths import action_width, node_width
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import blank_plan, refresh
 from rewardmix.exploration.bonuses import practical
 from rewardmix.exploration.exploration_kernels import FIRST, OWN, THIRD, Choices
-from rewardmix.model import BINARY
-from rewardmix.online.agent import Agent
+from rewardmix.online.agent import Agent, AgentSettings
 from rewardmix.online.decision import best_policy, move_counts, world_of
 from rewardmix.online.record import Record
 from rewardmix.policy import Controller, MarkovPolicy
@@ -46,43 +45,23 @@ class CertaintyEquivalence:
     """The best policy of the most likely model, fitted again when a count has grown by half.
 
     Args:
-        num_states: S.
-        num_actions: A.
-        horizon: H.
-        num_contexts: M.
-        reward_values: (Z,).
-        weights: (M,) if they are known.
-        seed: of the starts.
         at_random: if given, one episode in so many is played at random.
         first: so many episodes are played at random before anything is believed.
+        options: those of ``Agent``.
     """
 
-    def __init__(
-        self,
-        *,
-        num_states: int,
-        num_actions: int,
-        horizon: int,
-        num_contexts: int = 2,
-        reward_values: Any = BINARY,
-        weights: ArrayLike | None = None,
-        seed: int = 0,
-        at_random: int | None = None,
-        first: int = 100,
-    ) -> None:
-        self.sizes = (
-            as_count("horizon", horizon),
-            as_count("num_states", num_states),
-            as_count("num_actions", num_actions),
-        )
-        self.record = Record.blank(num_states, num_actions, horizon, as_reward_values(reward_values))
-        self.weights = None if weights is None else np.asarray(weights, np.float64)
-        self.contexts = as_count("num_contexts", num_contexts)
-        self.rng = generator(as_seed("seed", seed), Role.RIVAL_STARTS)
+    def __init__(self, *, at_random: int | None = None, first: int = 100, **options: Any) -> None:
+        self.settings = known = AgentSettings(**options)
+        self.record = Record.blank(known)
+        self.rng = generator(known.seed, Role.RIVAL_STARTS)
         self.at_random = None if at_random is None else as_count("at_random", at_random, least=2)
         self.first = as_count("first", first)
         self.mixture: Mixture | None = None
-        self.policies: tuple[Any, ...] = (MarkovPolicy(np.full(self.sizes, 1.0 / num_actions)),)
+        self.policies: tuple[Any, ...] = (self._any_action(),)
+
+    def _any_action(self) -> MarkovPolicy:
+        shape = self.settings.horizon, self.settings.num_states, self.settings.num_actions
+        return MarkovPolicy(np.full(shape, 1.0 / self.settings.num_actions))
 
     def add(self, episodes: Episodes) -> None:
         """Hear of episodes."""
@@ -94,7 +73,7 @@ class CertaintyEquivalence:
             return False
         self._fit()
         greedy = self.policy()
-        others = () if self.at_random is None else (MarkovPolicy(np.full(self.sizes, 1.0 / self.sizes[2])),)
+        others = () if self.at_random is None else (self._any_action(),)
         self.policies = (greedy,) * (1 if self.at_random is None else self.at_random - 1) + others
         return True
 
@@ -103,13 +82,14 @@ class CertaintyEquivalence:
         mixture = self._fit() if self.mixture is None else self.mixture
         counts = move_counts(self.record)
         model = world_of(self.record, mixture, counts / counts.sum(axis=1, keepdims=True))
-        return best_policy(model, self.sizes[1])
+        return best_policy(model, self.settings.num_states)
 
     def _fit(self) -> Mixture:
         """The most likely weights and laws, from where they were before and from random starts."""
         bags = self.record.evidence().bags
         self.record.look()
-        even = np.full(self.contexts, 1.0 / self.contexts) if self.weights is None else self.weights
+        contexts, weights = self.settings.num_contexts, self.settings.weights
+        even = np.full(contexts, 1.0 / contexts) if weights is None else weights
         free = np.ones(bags.num_points, bool)
         beginnings = [moment_start.random_mixture(bags.average, even, free, self.rng) for _ in range(CLIMBS)]
         beginnings += [] if self.mixture is None else [self.mixture]
@@ -118,7 +98,7 @@ class CertaintyEquivalence:
                 lambda mixture: likelihood.e_step(bags, mixture),
                 beginning,
                 average=bags.average,
-                weights=self.weights,
+                weights=weights,
                 max_iterations=200,
                 tolerance=1e-7,
             )
@@ -137,31 +117,13 @@ class ExploreThenCommit:
     """Algorithm 2 for ``explored`` episodes, then Algorithm 3, a plan, and nothing more to learn.
 
     Args:
-        num_states: S.
-        num_actions: A.
-        horizon: H.
-        num_contexts: M.
-        reward_values: (Z,).
-        weights: (M,) if they are known.
-        seed: of recovery.
         explored: episodes of exploration.
+        options: those of ``Agent``.
     """
 
-    def __init__(
-        self,
-        *,
-        num_states: int,
-        num_actions: int,
-        horizon: int,
-        num_contexts: int = 2,
-        reward_values: Any = BINARY,
-        weights: ArrayLike | None = None,
-        seed: int = 0,
-        explored: int = 500,
-    ) -> None:
-        self.explored, self.seed = as_count("explored", explored), as_seed("seed", seed)
-        self.contexts, self.weights = as_count("num_contexts", num_contexts), weights
-        self.record = Record.blank(num_states, num_actions, horizon, as_reward_values(reward_values))
+    def __init__(self, *, explored: int = 500, **options: Any) -> None:
+        self.settings, self.explored = AgentSettings(**options), as_count("explored", explored)
+        self.record = Record.blank(self.settings)
         self.plan = blank_plan(self.record.tally, practical, 0.05)
         self.kept: Episodes | None = None
         self.committed: Controller | None = None
@@ -188,8 +150,9 @@ class ExploreThenCommit:
             return self.committed
         if self.kept is None:
             refuse("episodes", "none yet", "some to learn from")
-        found = recover(self.kept, num_contexts=self.contexts, weights=self.weights, seed=self.seed)
-        return best_policy(found.model, self.record.tally.num_states)
+        known = self.settings
+        found = recover(self.kept, num_contexts=known.num_contexts, weights=known.weights, seed=known.seed)
+        return best_policy(found.model, known.num_states)
 
     def _pairs(self) -> Controller:
         refresh(self.plan, self.record.tally, practical, GROWTH)
