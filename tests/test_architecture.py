@@ -38,7 +38,6 @@ DOORS = {
 """Foreign library -> the rooms or files that may import it."""
 
 LONG: dict[str, str] = {
-    "logs/checking.py": "the pass over the rows and the names of what it finds",
     "moments.py": "one noun: the counts, how they are checked, added and stored, and what they estimate",
     "planning/backups.py": "every compiled backward step of planning, side by side",
     "recovery/confidence_set.py": "the set and the radii of its intervals, which one derivation gives",

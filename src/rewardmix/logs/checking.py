@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
-from rewardmix.logs.columns import MISSING, NO_EPISODE, Coding, Columns, decoded
+from rewardmix.logs.columns import MISSING, NO_EPISODE, STRANGE, Coding, Columns, decoded
 from rewardmix.logs.log import Compact, Problem, join_parts, loaded, stored
 
 (
@@ -50,13 +50,13 @@ def note(kind: Any, row: Any, many: Any, counts: Any, firsts: Any) -> None:
 
 
 @kernel
-def check_steps(step: Any, begin: Any, end: Any, missing: Any, counts: Any, firsts: Any) -> None:
+def check_steps(step: Any, begin: Any, end: Any, counts: Any, firsts: Any) -> None:
     """Name everything that keeps the steps of one episode from being 0, 1, 2, ..."""
     gaps, gap_at, last = 0, -1, -1
     unsorted = False
     for i in range(begin, end):
         now = step[i]
-        if now <= missing + 1:  # nothing, or no whole number
+        if now <= STRANGE:  # nothing, or no whole number
             note(NO_STEP, i, 1, counts, firsts)
             continue
         if now == last + 1:
@@ -75,20 +75,10 @@ def check_steps(step: Any, begin: Any, end: Any, missing: Any, counts: Any, firs
 
 
 @kernel
-def check_rows(
-    state: Any,
-    action: Any,
-    reward: Any,
-    following: Any,
-    values: Any,
-    num_states: Any,
-    num_actions: Any,
-    begin: Any,
-    end: Any,
-    counts: Any,
-    firsts: Any,
-) -> None:
+def check_rows(rows: Any, limits: Any, begin: Any, end: Any, counts: Any, firsts: Any) -> None:
     """Name everything about the rows of one episode that is outside the schema."""
+    _, _, state, action, reward, following = rows
+    values, num_states, num_actions, _ = limits
     for i in range(begin, end):
         if state[i] < 0 or state[i] >= num_states:
             note(UNKNOWN_STATE, i, 1, counts, firsts)
@@ -101,27 +91,16 @@ def check_rows(
 
 
 @kernel
-def take_rows(
-    episode: Any,
-    step: Any,
-    state: Any,
-    action: Any,
-    reward: Any,
-    following: Any,
-    values: Any,
-    num_states: Any,
-    num_actions: Any,
-    begin: Any,
-    symbols: Any,
-    place: Any,
-) -> Any:
+def take_rows(rows: Any, limits: Any, begin: Any, symbols: Any, place: Any) -> Any:
     """Symbols of the episode that begins at row ``begin``: (row after it, whether all is well). The fast path."""
-    rows, this = episode.size, episode[begin]
+    episode, step, state, action, reward, following = rows
+    values, num_states, num_actions, _ = limits
+    this = episode[begin]
     numbered, follows = step.size > 0, following.size > 0
     lowest, second = values[0], values[1]
     good = True
     i = begin
-    while i < rows and episode[i] == this:
+    while i < episode.size and episode[i] == this:
         s, a, r = state[i], action[i], reward[i]
         z = 1 if r == second else 0
         if r != lowest and r != second:
@@ -139,48 +118,31 @@ def take_rows(
 
 @kernel
 def check_episodes(
-    episode: Any,
-    step: Any,
-    state: Any,
-    action: Any,
-    reward: Any,
-    following: Any,
-    values: Any,
-    num_states: Any,
-    num_actions: Any,
-    horizon: Any,
-    missing: Any,
-    no_episode: Any,
-    counts: Any,
-    firsts: Any,
-    symbols: Any,
-    lengths: Any,
-    last: Any,
-    ids: Any,
+    rows: Any, limits: Any, counts: Any, firsts: Any, symbols: Any, lengths: Any, last: Any, ids: Any
 ) -> Any:
     """Fill the symbols, lengths and last states of the good episodes, and the id of every episode.
 
+    ``rows``: the six columns; ``limits``: (reward values, states, actions, horizon).
     Returns (rows kept, episodes kept, episodes seen).
     """
-    rows = episode.size
+    episode, step, _, _, _, following = rows
+    _, num_states, _, horizon = limits
     place, kept, seen = 0, 0, 0
     begin = 0
-    while begin < rows:
-        end, good = take_rows(
-            episode, step, state, action, reward, following, values, num_states, num_actions, begin, symbols, place
-        )
-        where = following[end - 1] if following.size else missing
+    while begin < episode.size:
+        end, good = take_rows(rows, limits, begin, symbols, place)
+        where = following[end - 1] if following.size else MISSING
         if not good:
             if step.size:
-                check_steps(step, begin, end, missing, counts, firsts)
-            check_rows(state, action, reward, following, values, num_states, num_actions, begin, end, counts, firsts)
-        if episode[begin] == no_episode:
+                check_steps(step, begin, end, counts, firsts)
+            check_rows(rows, limits, begin, end, counts, firsts)
+        if episode[begin] == NO_EPISODE:
             note(NO_EPISODE_ID, begin, end - begin, counts, firsts)
             good = False
         if end - begin > horizon:
             note(TOO_LONG, begin, 1, counts, firsts)
             good = False
-        if where >= num_states or (where < 0 and where != missing):
+        if where >= num_states or (where < 0 and where != MISSING):
             note(UNKNOWN_STATE, end - 1, 1, counts, firsts)
             good = False
         ids[seen] = episode[begin]
@@ -245,11 +207,6 @@ class Checked:
     episodes: int = 0
     longest: int = 0
 
-    @property
-    def bad(self) -> int:
-        """Episodes with a problem."""
-        return self.episodes - len(self.part)
-
 
 def check(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
     """Read a piece, check every row, and keep the good episodes in compact form (in a file, if it has a path)."""
@@ -282,15 +239,8 @@ def good_episodes(piece: Any, coding: Coding, limits: Limits) -> Compact:
 def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
     """The columns of a piece, cut only between episodes."""
     left: Columns | None = None
-    drop = _last_before(piece, coding) if piece.head else None
-    for table in piece.batches(coding.names.listed, coding.texts):
+    for table in _tables(piece, coding):
         columns = _decoded(piece, table, coding)
-        if drop is not None:
-            strange = np.flatnonzero(columns.episode != drop)
-            columns = columns.part(int(strange[0]) if strange.size else len(columns), len(columns))
-            drop = None if strange.size else drop
-        if not len(columns):
-            continue
         if left is not None and left.episode[-1] == columns.episode[0]:  # the batch begins within an episode
             changes = np.flatnonzero(left.episode[1:] != left.episode[:-1])
             cut = int(changes[-1]) + 1 if changes.size else 0
@@ -301,6 +251,18 @@ def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
         left = columns
     if left is not None:
         yield left + _continued(piece, coding, left) if piece.tail else left
+
+
+def _tables(piece: Any, coding: Coding) -> Iterator[Any]:
+    """The tables of a piece that have rows, behind those that ``head`` drops."""
+    drop = _last_before(piece, coding) if piece.head else None
+    for table in piece.batches(coding.names.listed, coding.texts):
+        if drop is not None:
+            others = np.flatnonzero(_decoded(piece, table, coding).episode != drop)
+            table = table.slice(int(others[0]) if others.size else table.num_rows)
+            drop = None if others.size else drop
+        if table.num_rows:
+            yield table
 
 
 def episode_ids(piece: Any, coding: Coding) -> NDArray[np.int64]:
@@ -347,30 +309,10 @@ def _check_columns(
     size = len(columns)
     symbols, ids = np.empty(size, np.int32), np.empty(size, np.int64)
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
-    fixed = columns.fixed()
-    rows, kept, seen = check_episodes(
-        fixed.episode,
-        fixed.step,
-        fixed.state,
-        fixed.action,
-        fixed.reward,
-        fixed.following,
-        np.asarray(limits.reward_values),
-        limits.num_states,
-        limits.num_actions,
-        limits.horizon,
-        MISSING,
-        NO_EPISODE,
-        counts,
-        firsts,
-        symbols,
-        lengths,
-        last,
-        ids,
-    )
-    return Compact(symbols if rows == size else symbols[:rows].copy(), lengths[:kept].copy(), last[:kept].copy()), ids[
-        :seen
-    ].copy()
+    bounds = np.asarray(limits.reward_values), limits.num_states, limits.num_actions, limits.horizon
+    rows, kept, seen = check_episodes(columns.fixed(), bounds, counts, firsts, symbols, lengths, last, ids)
+    good = Compact(symbols if rows == size else symbols[:rows].copy(), lengths[:kept].copy(), last[:kept].copy())
+    return good, ids[:seen].copy()
 
 
 def _described(piece: Any, coding: Coding, limits: Limits, counts: Any, firsts: Any) -> dict[int, Problem]:
@@ -385,21 +327,12 @@ def _described(piece: Any, coding: Coding, limits: Limits, counts: Any, firsts: 
 
 def _raw_rows(piece: Any, coding: Coding, wanted: set[int]) -> dict[int, dict[str, Any]]:
     """Rows of a piece by number (counted behind the ones that ``head`` drops), as they stand in the log."""
-    names = {
-        role: getattr(coding.names, role) for role in ("episode", "step", "state", "action", "reward", "next_state")
-    }
-    drop = _last_before(piece, coding) if piece.head else None
     done, rows = 0, {}
-    for table in piece.batches(coding.names.listed, coding.texts):
-        if drop is not None:
-            strange = np.flatnonzero(_decoded(piece, table, coding).episode != drop)
-            table = table.slice(int(strange[0]) if strange.size else table.num_rows)
-            drop = None if strange.size else drop
+    for table in _tables(piece, coding):
         for row in wanted:
             if done <= row < done + table.num_rows:
-                rows[row] = {
-                    role: _as_python(table.column(name)[row - done]) for role, name in names.items() if name is not None
-                }
+                cells = {role: table.column(name)[row - done] for role, name in coding.names.roles.items()}
+                rows[row] = {role: _as_python(cell) for role, cell in cells.items()}
         done += table.num_rows
     return rows
 

@@ -101,12 +101,12 @@ class Columns:
     def __len__(self) -> int:
         return int(self.episode.size)
 
-    def fixed(self) -> Columns:
-        """The same, not to be written to: one kind of arrays for the kernels, wherever they come from."""
+    def fixed(self) -> tuple[NDArray[Any], ...]:
+        """The arrays, not to be written to: one kind for the kernels, wherever they come from."""
         views = [getattr(self, field.name)[:] for field in fields(self)]
         for view in views:
             view.setflags(write=False)
-        return Columns(*views)
+        return tuple(views)
 
     def part(self, begin: int, end: int) -> Columns:
         """Rows begin .. end - 1."""

@@ -7,7 +7,7 @@ a row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -129,8 +129,6 @@ def as_names(argument: str, names: Iterable[object], count: int | None = None) -
     return tuple(labels)
 
 
-EVERY = frozenset[Any]()
-
 MOST_VALUES = 127
 """More that nobody declared are surely measurements."""
 
@@ -140,86 +138,43 @@ DIGITS_BELOW = 1 << 22
 
 @dataclass(frozen=True)
 class FoundValues:
-    """What occurs.
+    """What occurs, by role: labels, the finite values of rewards, or the smallest and the largest whole number."""
 
-    Attributes:
-        states: labels, or the largest number alone.
-        actions: labels, or the largest number alone.
-        rewards: finite values.
-        first_step: the smallest step.
-    """
+    values: dict[str, frozenset[Any]] = field(default_factory=dict)
 
-    states: frozenset[Any] = EVERY
-    actions: frozenset[Any] = EVERY
-    rewards: frozenset[float] = frozenset()
-    first_step: int | None = None
+    def __getitem__(self, role: str) -> frozenset[Any]:
+        return self.values.get(role, frozenset())
 
     def __add__(self, other: FoundValues) -> FoundValues:
-        rewards = self.rewards | other.rewards
-        if len(rewards) > MOST_VALUES:
-            refuse(
-                "rewards",
-                f"more than {MOST_VALUES} different values",
-                "a few values; round them, or declare reward_values",
-            )
-        steps = [step for step in (self.first_step, other.first_step) if step is not None]
-        return FoundValues(
-            _largest(self.states | other.states),
-            _largest(self.actions | other.actions),
-            rewards,
-            min(steps, default=None),
-        )
+        every = {role: self[role] | other[role] for role in self.values | other.values}
+        if len(every.get("reward", ())) > MOST_VALUES:
+            advice = "a few values; round them, or declare reward_values"
+            refuse("rewards", f"more than {MOST_VALUES} different values", advice)
+        return FoundValues({role: found if role == "reward" else _ends(found) for role, found in every.items()})
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which columns nobody declared anything about."""
-
-    states: bool
-    actions: bool
-    rewards: bool
-    first_step: bool
-
-
-def find_values(piece: Any, names: Names, texts: frozenset[str], wanted: Wanted) -> FoundValues:
-    """What a piece has of what is wanted."""
-    states, left_states = _known(piece, names.state, texts, wanted.states)
-    follow, left_follow = _known(piece, names.next_state, texts, wanted.states)
-    actions, left_actions = _known(piece, names.action, texts, wanted.actions)
-    steps, left_step = _known(piece, names.step, texts, wanted.first_step, lowest=True)
-    rewards, left_rewards = _binary(piece, names.reward) if wanted.rewards else (frozenset(), False)
-    found = FoundValues(_largest(states | follow), actions, rewards, min(steps, default=None))
-    roles = {
-        "states": (names.state, left_states),
-        "follow": (names.next_state, left_follow),
-        "actions": (names.action, left_actions),
-        "rewards": (names.reward, left_rewards),
-        "steps": (names.step, left_step),
-    }
-    columns = {role: str(name) for role, (name, left) in roles.items() if left}
+def find_values(piece: Any, names: Names, texts: frozenset[str], wanted: frozenset[str]) -> FoundValues:
+    """What a piece has in the columns of the wanted roles."""
+    columns = {role: name for role, name in names.roles.items() if role in wanted}
+    known = {role: _from_statistics(piece, role, name) for role, name in columns.items() if name not in texts}
+    found = FoundValues({role: values for role, values in known.items() if values})
+    columns = {role: name for role, name in columns.items() if role not in found.values}
     if columns:
         for table in piece.batches(sorted(set(columns.values())), texts):
             with arrow.reading(piece.name):
-                found = found + _of_table(table, columns, texts)
+                read = {role: _from_column(table.column(name), role, name, texts) for role, name in columns.items()}
+                found = found + FoundValues(read)
     return found
 
 
-def _of_table(table: Any, columns: dict[str, str], texts: frozenset[str]) -> FoundValues:
-    def values(role: str, *, lowest: bool = False) -> frozenset[Any]:
-        if role not in columns:
-            return frozenset()
-        column = table.column(columns[role])
-        if columns[role] in texts:
-            return frozenset(labels(column))
-        whole = whole_numbers(column, columns[role])
-        whole = whole[whole > STRANGE]
-        return frozenset([int(whole.min() if lowest else whole.max())] if whole.size else [])
-
-    rewards: frozenset[float] = frozenset()
-    if "rewards" in columns:
-        rewards = rounded(distinct_numbers(table.column(columns["rewards"]), columns["rewards"]))
-    states = values("states") | values("follow")
-    return FoundValues(_largest(states), values("actions"), rewards, min(values("steps", lowest=True), default=None))
+def _from_column(column: Any, role: str, name: str, texts: frozenset[str]) -> frozenset[Any]:
+    if role == "reward":
+        return rounded(distinct_numbers(column, name))
+    if name in texts:
+        return frozenset(labels(column))
+    whole = whole_numbers(column, name)
+    whole = whole[whole > STRANGE]
+    return frozenset([int(whole.min()), int(whole.max())] if whole.size else [])
 
 
 def rounded(paid: Floats) -> frozenset[float]:
@@ -229,28 +184,18 @@ def rounded(paid: Floats) -> frozenset[float]:
     return frozenset(np.unique(np.where(small, np.round(np.where(small, finite, 0.0), 9), finite) + 0.0).tolist())
 
 
-def _largest(values: frozenset[Any]) -> frozenset[Any]:
-    """Labels as they are; of whole numbers the largest."""
-    return frozenset([max(values)]) if values and not any(isinstance(value, str) for value in values) else values
+def _ends(values: frozenset[Any]) -> frozenset[Any]:
+    """Labels as they are; of whole numbers the smallest and the largest."""
+    numbers = values and not any(isinstance(value, str) for value in values)
+    return frozenset([min(values), max(values)]) if numbers else values
 
 
-def _known(
-    piece: Any, name: str | None, texts: frozenset[str], wanted: bool, *, lowest: bool = False
-) -> tuple[frozenset[Any], bool]:
-    """(what the statistics tell, whether the column has to be read)."""
-    if not wanted or name is None:
-        return frozenset(), False
-    if name in texts:
-        return frozenset(), True
+def _from_statistics(piece: Any, role: str, name: str) -> frozenset[Any]:
+    """What the statistics of the row groups know; nothing if the column has to be read."""
     limits = _statistics(piece, name)
-    return (frozenset(), True) if limits is None else (frozenset([limits[0 if lowest else 1]]), False)
-
-
-def _binary(piece: Any, name: str) -> tuple[frozenset[float], bool]:
-    """Whole-number rewards from 0 to 1 need not be read."""
-    limits = _statistics(piece, name)
-    known = limits is not None and limits[0] >= 0 and limits[1] <= 1
-    return (frozenset(float(limit) for limit in limits), False) if known and limits else (frozenset(), True)
+    if limits is None or (role == "reward" and not 0 <= limits[0] <= limits[1] <= 1):
+        return frozenset()
+    return frozenset(map(float, limits) if role == "reward" else limits)
 
 
 def _statistics(piece: Any, name: str) -> tuple[int, int] | None:

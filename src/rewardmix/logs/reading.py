@@ -21,7 +21,6 @@ from rewardmix.logs.log import Compact, Log, Notes, Problem, StoredPart, stored
 from rewardmix.logs.log_schema import (
     FoundValues,
     LogSchema,
-    Wanted,
     as_distinct_rewards,
     as_horizon,
     as_names,
@@ -230,29 +229,32 @@ def _agreed(source: Source, declared: Declared, workers: Workers) -> tuple[Codin
     """How labels become numbers, and what a good row is: declared, or found in the rows."""
     names, texts = source.names, source.texts
     by_name = names.state in texts, names.action in texts
-    wanted = Wanted(
-        not declared.state_names if by_name[0] else declared.num_states is None,
-        not declared.action_names if by_name[1] else declared.num_actions is None,
-        declared.reward_values is None,
-        names.step is not None and not source.metadata,
-    )
+    states_open = not declared.state_names if by_name[0] else declared.num_states is None
+    actions_open = not declared.action_names if by_name[1] else declared.num_actions is None
+    undeclared = {
+        "state": states_open,
+        "next_state": states_open,
+        "action": actions_open,
+        "reward": declared.reward_values is None,
+        "step": not source.metadata,
+    }
+    wanted = frozenset(role for role in names.roles if undeclared.get(role))
     found = FoundValues()
-    if any((wanted.states, wanted.actions, wanted.rewards, wanted.first_step)):
-        for part in workers.map(find_values, source.pieces, common=(names, texts, wanted)):
-            found = found + part
-    states = declared.state_names or (tuple(sorted(found.states)) if by_name[0] else ())
-    actions = declared.action_names or (tuple(sorted(found.actions)) if by_name[1] else ())
+    for part in workers.map(find_values, source.pieces, common=(names, texts, wanted)) if wanted else ():
+        found = found + part
+    seen_states, seen_actions = found["state"] | found["next_state"], found["action"]
+    states = declared.state_names or (tuple(sorted(seen_states)) if by_name[0] else ())
+    actions = declared.action_names or (tuple(sorted(seen_actions)) if by_name[1] else ())
     if by_name[0]:
         _check_labels(names.state, "states", states, declared.num_states)
     if by_name[1]:
         _check_labels(names.action, "actions", actions, declared.num_actions)
-    coding = Coding(
-        names, texts, states if by_name[0] else (), actions if by_name[1] else (), 1 if found.first_step == 1 else 0
-    )
+    first_step = 1 if min(found["step"], default=0) == 1 else 0
+    coding = Coding(names, texts, states if by_name[0] else (), actions if by_name[1] else (), first_step)
     limits = Limits(
-        declared.num_states or len(states) or max(found.states, default=0) + 1,
-        declared.num_actions or len(actions) or max(found.actions, default=0) + 1,
-        declared.reward_values or _values(found.rewards),
+        declared.num_states or len(states) or max(seen_states, default=0) + 1,
+        declared.num_actions or len(actions) or max(seen_actions, default=0) + 1,
+        declared.reward_values or _values(found["reward"]),
         declared.horizon or NO_LIMIT,
     )
     _check_limits(limits)
