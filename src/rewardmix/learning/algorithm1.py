@@ -50,8 +50,8 @@ from rewardmix.learning.stopping import to_threshold
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery import Recovery, best, recover
-from rewardmix.recovery.recover import as_weights
+from rewardmix.recovery import Recovery, best
+from rewardmix.recovery.recover import as_weights, estimate
 from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
 from rewardmix.simulation import simulate
@@ -223,11 +223,12 @@ def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
     if found.exploration.gathered is None:  # they did not fit into memory
         return gathering.explored_on(asked, part, found)
     try:
-        recovery = _recovered(asked, found)
+        found = gathering.examined(asked, found)
+        sketch = estimate(found.evidence, asked.question)
     except KeyboardInterrupt:
         return dataclasses.replace(found, interrupted=True)
-    if gathering.ready(found, recovery):
-        return gathering.refined(asked, found, recovery, left)
+    if gathering.ready(found, sketch):
+        return gathering.refined(asked, found, sketch, left)
     return gathering.explored_on(asked, part, found)
 
 
@@ -236,7 +237,7 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
     exploration, following = gathered.exploration, gathered.following
     if exploration.episodes == 0:  # only an interrupt ends exploration before its first episode
         raise KeyboardInterrupt
-    recovery = _recovered(asked, gathered)
+    recovery = _recovered(asked, gathering.examined(asked, gathered))
     planned = _planned(asked, recovery.model)
     bootstrap = _bootstrapped(asked, gathered, recovery, planned)
     found = Found(
@@ -253,21 +254,9 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
     return Learned(planned.policy, recovery.model, planned, exploration, following, recovery, certificate)
 
 
-def _recovered(asked: LearnSettings, gathered: Gathered) -> Recovery:
-    """Algorithm 3, on whole episodes if they were kept; states and actions get the world's own names."""
-    asked.tell("recover")
-    kept = gathered.exploration.gathered
-    recovery = recover(
-        gathered.exploration.moments if kept is None else kept,
-        following=None if kept is None else gathered.following,
-        num_contexts=asked.num_contexts,
-        weights=asked.weights,
-        method=asked.method,
-        seed=asked.seed,
-        failure=asked.failure,
-        accuracy=asked.accuracy,
-        radius=asked.radius,
-    )
+def _recovered(asked: LearnSettings, examined: Gathered) -> Recovery:
+    """Algorithm 3; states and actions get the world's own names."""
+    recovery = asked.method(examined.evidence, asked.question)
     states, actions = environments.names_of(asked.world)
     ended = ("end",) * (recovery.model.num_states - len(states)) if states else ()
     named = dataclasses.replace(recovery.model, state_names=(*states, *ended), action_names=actions)

@@ -15,7 +15,8 @@ from rewardmix.episodes import Episodes
 from rewardmix.exploration import Exploration, ExplorationError, explore
 from rewardmix.learning.learn_settings import LearnSettings
 from rewardmix.learning.refinement import refine, stored_batches
-from rewardmix.recovery import Recovery
+from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of, followed
+from rewardmix.recovery.recovery_result import Estimate
 
 COVERED_V0 = 0.5
 """V_0 at which the practical setting may stop."""
@@ -40,11 +41,13 @@ class Gathered:
         exploration: episodes whose actions did not follow rewards.
         following: episodes of refinement, if there are any.
         interrupted: whether Ctrl-C ended it.
+        blind: evidence of the exploration alone, once recovery has looked at it.
     """
 
     exploration: Exploration
     following: Episodes | None = None
     interrupted: bool = False
+    blind: Evidence | None = None
 
     def __len__(self) -> int:
         return self.exploration.episodes + (0 if self.following is None else len(self.following))
@@ -52,8 +55,15 @@ class Gathered:
     @property
     def whole(self) -> Episodes | None:
         """All episodes together, if they were kept."""
-        blind = self.exploration.gathered
-        return blind if blind is None or self.following is None else blind + self.following
+        kept = self.exploration.gathered
+        return kept if kept is None or self.following is None else kept + self.following
+
+    @property
+    def evidence(self) -> Evidence:
+        """All that recovery may look at: episodes that follow rewards only beside whole episodes that do not."""
+        assert self.blind is not None
+        kept = self.exploration.gathered
+        return self.blind if kept is None or self.following is None else followed(self.blind, kept, self.following)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,17 +136,29 @@ def run_exploration(
     return Gathered(found, None, found.info.stopped == "interrupted")
 
 
-def ready(so_far: Gathered, recovery: Recovery) -> bool:
+def examined(asked: LearnSettings, gathered: Gathered) -> Gathered:
+    """What was gathered, with the evidence of its exploration: its own counts, and whole episodes if they were kept."""
+    asked.tell("recover")
+    kept, moments = gathered.exploration.gathered, gathered.exploration.moments
+    data = moments if kept is None else kept
+    afford_data(data, gathered.following, asked.num_contexts)
+    if gathered.blind is not None:
+        return gathered
+    level: Any = {"failure": asked.failure, "accuracy": asked.accuracy, "radius": asked.radius}
+    return replace(gathered, blind=evidence_of(data, moments=None if kept is None else moments, **level))
+
+
+def ready(so_far: Gathered, recovery: Estimate) -> bool:
     """Whether refinement may begin, every action having been tried."""
     return so_far.exploration.uncertainty <= COVERED_V0 or one_optimum(recovery)
 
 
-def one_optimum(recovery: Recovery) -> bool:
+def one_optimum(recovery: Estimate) -> bool:
     """Whether nearly all starts ended at the same optimum; with more contexts only the best are listed."""
-    return recovery.model.num_contexts == 2 and recovery.info.reproduced >= ONE_OPTIMUM * len(recovery.info.starts)
+    return recovery.model.num_contexts == 2 and recovery.reproduced >= ONE_OPTIMUM * len(recovery.starts)
 
 
-def refined(asked: LearnSettings, so_far: Gathered, recovery: Recovery, episodes: int) -> Gathered:
+def refined(asked: LearnSettings, so_far: Gathered, recovery: Estimate, episodes: int) -> Gathered:
     """What was gathered together with so many more episodes, played where plausible models say that it pays."""
     whole = so_far.whole
     assert whole is not None
@@ -155,7 +177,7 @@ def refined(asked: LearnSettings, so_far: Gathered, recovery: Recovery, episodes
     except InputError as error:  # the environment broke its own rules
         raise ExplorationError(str(error), so_far.exploration) from error
     following = new.episodes if so_far.following is None else so_far.following + new.episodes
-    return Gathered(so_far.exploration, following, new.interrupted)
+    return replace(so_far, following=following, interrupted=new.interrupted)
 
 
 def refined_before(asked: LearnSettings, total: int) -> Episodes | None:

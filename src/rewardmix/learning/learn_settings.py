@@ -17,6 +17,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.plans import Round
 from rewardmix.recovery import best, hoeffding
 from rewardmix.recovery.confidence_set import Radius
+from rewardmix.recovery.evidence import Question
 from rewardmix.recovery.recovery_result import Method
 
 FIRST_ROUND = 1000
@@ -76,6 +77,11 @@ class LearnSettings:
     def gap(self) -> float:
         """Of the plans."""
         return min(1e-3, self.accuracy / 20)
+
+    @property
+    def question(self) -> Question:
+        """What recovery is asked."""
+        return Question(self.num_contexts, self.weights, seed=self.seed)
 
     @property
     def refines(self) -> bool:

@@ -29,8 +29,8 @@ from rewardmix.episodes import Episodes, pack_episodes, unpack_episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery import Recovery
 from rewardmix.recovery.bootstrap import resampled
+from rewardmix.recovery.recovery_result import Recovered
 from rewardmix.simulation import simulate
 
 BATCHES = 8
@@ -53,7 +53,7 @@ class Refinement:
 def refine(
     env_or_model: Any,
     gathered: Episodes,
-    found: Recovery,
+    found: Recovered,
     *,
     episodes: int,
     batches: int = BATCHES,
@@ -101,7 +101,7 @@ def refine(
     return Refinement(played)
 
 
-def _plausible(episodes: Episodes, found: Recovery, gap: float, seed: int, batches: int) -> Controller:
+def _plausible(episodes: Episodes, found: Recovered, gap: float, seed: int, batches: int) -> Controller:
     """The best policy of one resampled model; all batches together may plan as long as one plan of ``learn``."""
     (model,) = resampled(episodes, found, resamples=1, seed=seed)
     return plan(model, gap=gap, work_limit=usual_work(model) / batches).policy

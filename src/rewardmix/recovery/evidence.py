@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,13 +105,18 @@ def evidence_of(
     confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
     if not isinstance(data, Episodes):
         return Evidence(confidence, moments)
-    bags = blind = merge_bags(bags_of(data))
-    if following is not None:
-        confidence = confidence.moved(moments + Moments.of_moves(following))
-        both = data + following
-        mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
-        bags = merge_bags(bags_of(both[mixed]))
-    return Evidence(confidence, moments, bags, blind)
+    bags = merge_bags(bags_of(data))
+    alone = Evidence(confidence, moments, bags, bags)
+    return alone if following is None else followed(alone, data, following)
+
+
+def followed(evidence: Evidence, blind: Episodes, following: Episodes) -> Evidence:
+    """The evidence of ``blind`` episodes together with others that follow rewards: for the likelihood and the moves."""
+    assert evidence.moments is not None
+    both = blind + following
+    mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
+    moved = evidence.confidence.moved(evidence.moments + Moments.of_moves(following))
+    return replace(evidence, confidence=moved, bags=merge_bags(bags_of(both[mixed])))
 
 
 def _counted(moments: Moments, episodes: Episodes) -> Moments:
