@@ -12,7 +12,7 @@ from rewardmix._core.jit import fingerprint, kernel
 CODE = """
 import rewardmix
 from rewardmix._core import streams, xoshiro
-print(rewardmix.__file__, float(xoshiro.uniform(streams.stream(1, streams.Role.SIMULATION))))
+print(rewardmix.__file__, float(xoshiro.uniform_draw(streams.stream(1, streams.Role.SIMULATION))))
 """
 
 

@@ -67,7 +67,7 @@ def as_dictionaries(moments):
     return starts, moves, outcomes, pairs
 
 
-@pytest.mark.parametrize(
+TWINS = pytest.mark.parametrize(
     "settings",
     [
         {"early": False},
@@ -78,7 +78,18 @@ def as_dictionaries(moments):
         {"num_states": 1500, "num_actions": 2, "count": 300},  # X^2 far above the dense table
     ],
 )
+
+
+@TWINS
 def test_counts_equal_the_slow_twin(settings):
+    episodes = drawn(1, **settings)
+    assert as_dictionaries(Moments.of(episodes)) == slow_counts(episodes)
+
+
+@TWINS
+def test_the_table_counts_what_the_slow_twin_counts(settings, monkeypatch):
+    monkeypatch.setattr("rewardmix._core.pair_table.DENSE_SYMBOLS", 0)
+    monkeypatch.setattr("rewardmix._core.pair_table.DENSE_MOVES", 0)
     episodes = drawn(1, **settings)
     assert as_dictionaries(Moments.of(episodes)) == slow_counts(episodes)
 

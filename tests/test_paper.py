@@ -48,13 +48,13 @@ from rewardmix._core.streams import Role
 from rewardmix._core.streams import stream as stream_of
 from rewardmix.exploration import paper as paper_levels
 from rewardmix.exploration import selected
-from rewardmix.exploration.compiled_engine import world_of
 from rewardmix.exploration.exploration_kernels import halves
 from rewardmix.exploration.reference import Reference, augmented_rule
 from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.recovery import algorithm_3, confidence_set, exact, normal, spectral
 from rewardmix.recovery.linear_program import magnitudes
 from rewardmix.recovery.signs import parities
+from rewardmix.simulation_kernels import Tables
 
 FAILURE = 0.05
 
@@ -164,7 +164,7 @@ def test_algo_pure_explore():
     """algo:pure_explore. The loop line by line is what ``explore`` counts; mu-hat is the mean of r_c (departure 2)."""
     model = tiny(0)
     reference = Reference(model, paper_levels(0.01), selected, FAILURE)
-    world, stream, mean, printed = world_of(model), stream_of(7, Role.EXPLORATION), {}, {}
+    world, stream, mean, printed = Tables.of(model), stream_of(7, Role.EXPLORATION), {}, {}
     for _ in range(60):
         steps = reference.play(world, lambda: halves(stream))
         reference.count(steps)

@@ -107,7 +107,7 @@ def test_alias_tables_hold_the_law_they_were_made_from(options):
         part = slice(begins[row], begins[row + 1])
         law = np.zeros(9)
         np.add.at(law, tables.successors[part], tables.keep[part])
-        np.add.at(law, tables.aliases[part], 1 - tables.keep[part])
+        np.add.at(law, tables.successors[tables.aliases[part]], 1 - tables.keep[part])
         wanted = np.zeros(9)
         wanted[successors[part]] = probabilities[part]
         np.testing.assert_allclose(law / (part.stop - part.start), wanted, rtol=0, atol=1e-12)
@@ -146,7 +146,7 @@ def test_uniform_numbers_are_the_upper_bits_of_the_words():
     """53 bits, so that all of [0, 1) is reached and 1 never; from where the last number left the stream."""
     state = stream_of(7, Role.SIMULATION)
     words = xoshiro_in_python([int(word) for word in state], 500)
-    assert [xoshiro.uniform(state) for _ in range(500)] == [(word >> 11) / 2**53 for word in words]
+    assert [xoshiro.uniform_draw(state) for _ in range(500)] == [(word >> 11) / 2**53 for word in words]
 
 
 def test_cumulative_never_offers_the_impossible():

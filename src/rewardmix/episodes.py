@@ -27,7 +27,7 @@ from rewardmix._core.checks import (
     shut,
 )
 from rewardmix._core.storage import entry
-from rewardmix._core.widths import action_width, length_width, outcome_width, state_width
+from rewardmix._core.widths import action_width, length_width, outcome_width, state_width, symbol_width
 from rewardmix.belief import SAME_REWARD
 
 ABSENT = -1
@@ -139,6 +139,17 @@ class Episodes:
         """(K,): the sum of the rewards of each episode."""
         returns: Floats = np.where(self.present, self.reward_values[self.outcomes], 0.0).sum(axis=1)
         return returns
+
+    @property
+    def symbols(self) -> NDArray[Any]:
+        """(N,): x*Z + z of the steps that took place, x = s*A + a, episode after episode."""
+        from rewardmix.episodes_kernels import list_symbols
+
+        num_values = int(self.reward_values.size)
+        width = symbol_width(self.num_states * self.num_actions * num_values)
+        symbols = np.empty(int(self.lengths.sum(dtype=np.int64)), width)
+        list_symbols(self.states, self.actions, self.outcomes, self.lengths, self.num_actions, num_values, symbols)
+        return shut(symbols)
 
     @staticmethod
     def from_arrays(

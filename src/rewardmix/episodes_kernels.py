@@ -1,8 +1,10 @@
-"""The kernel that looks for what cannot be in episodes."""
+"""Kernels that read episodes: look for what cannot be in them, and list their steps as symbols."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from rewardmix._core.jit import kernel
 
@@ -33,3 +35,16 @@ def first_fault(
             if actions[k, t] != -1 or outcomes[k, t] != -1 or states[k, t + 1] != -1:
                 return LEFT_OVER, k, t
     return SOUND, 0, 0
+
+
+@kernel
+def list_symbols(
+    states: Any, actions: Any, outcomes: Any, lengths: Any, num_actions: Any, num_values: Any, out: Any
+) -> None:
+    """``out`` (N,): x*Z + z of the steps that took place, episode after episode."""
+    place = 0
+    for k in range(lengths.size):
+        for t in range(lengths[k]):
+            x = np.int64(states[k, t]) * num_actions + actions[k, t]
+            out[place] = x * num_values + outcomes[k, t]
+            place += 1

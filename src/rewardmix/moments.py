@@ -42,12 +42,10 @@ from rewardmix._core.checks import (
     shut,
 )
 from rewardmix._core.limits import afford
-from rewardmix._core.pair_table import Counts, in_table, merged, unordered
-from rewardmix._core.sparse_rows import PARTS as ROW_PARTS
-from rewardmix._core.sparse_rows import close, rows_of
+from rewardmix._core.pair_table import Counts, count_moves, count_pairs, merged_tables, unordered
+from rewardmix._core.sparse_rows import ROW_PARTS, close, rows_of
 from rewardmix._core.storage import entry
 from rewardmix.episodes import Episodes
-from rewardmix.model import state_action
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +136,8 @@ class Moments:
         if self.world != other.world:
             found = f"(states, actions, horizon, reward values) = {other.world}"
             refuse("other", found, f"{self.world}, as on the left")
-        pairs = merged(self.pair_keys, self.pair_tables, other.pair_keys, other.pair_tables)
-        selected = merged(self.selected_keys, self.selected_tables, other.selected_keys, other.selected_tables)
+        pairs = merged_tables(self.pair_keys, self.pair_tables, other.pair_keys, other.pair_tables)
+        selected = merged_tables(self.selected_keys, self.selected_tables, other.selected_keys, other.selected_tables)
         return Moments.trusted(
             num_states=self.num_states,
             num_actions=self.num_actions,
@@ -269,31 +267,53 @@ class Moments:
     @staticmethod
     def of(episodes: Episodes) -> Moments:
         """Count the first visits, pairs of first visits, and moves of episodes."""
-        outcomes, keys, tables = count_pairs(episodes)
-        return Moments.trusted(**_moved(episodes), outcomes=outcomes, pair_keys=keys, pair_tables=tables)
+        return Moments.of_steps(episodes.symbols, episodes.lengths, _last_states(episodes), episodes)
+
+    @staticmethod
+    def of_steps(symbols: NDArray[Any], lengths: NDArray[Any], last: NDArray[Any], sizes: Any) -> Moments:
+        """Count steps that were checked before.
+
+        Args:
+            symbols: (N,) x*Z + z of each step, episode after episode.
+            lengths: (K,) steps of each episode.
+            last: (K,) the state that its last action led to, -1 if nobody kept it.
+            sizes: whatever has num_states, num_actions, horizon and reward_values, ``Episodes`` for one.
+        """
+        num_x, num_values = sizes.num_states * sizes.num_actions, int(sizes.reward_values.size)
+        outcomes, keys, tables = count_pairs(symbols, lengths, num_x, num_values)
+        moved = _moved(symbols, lengths, last, sizes)
+        return Moments.trusted(**moved, outcomes=outcomes, pair_keys=keys, pair_tables=tables)
 
     @staticmethod
     def of_moves(episodes: Episodes) -> Moments:
         """Count the starts and moves of episodes and none of their rewards: all that the laws of moves need."""
         values = episodes.reward_values.size
         return Moments.trusted(
-            **_moved(episodes),
+            **_moved(episodes.symbols, episodes.lengths, _last_states(episodes), episodes),
             outcomes=np.zeros((episodes.num_states * episodes.num_actions, values), np.int64),
             pair_keys=np.empty(0, np.int64),
             pair_tables=np.empty((0, values, values), np.int64),
         )
 
 
-def _moved(episodes: Episodes) -> dict[str, Any]:
+def _last_states(episodes: Episodes) -> NDArray[Any]:
+    """(K,): the state that the last action of each episode led to."""
+    last: NDArray[Any] = episodes.states[np.arange(len(episodes)), episodes.lengths]
+    return last
+
+
+def _moved(symbols: NDArray[Any], lengths: NDArray[Any], last: NDArray[Any], sizes: Any) -> dict[str, Any]:
     """The fields of moments that do not look at rewards."""
+    shape = sizes.num_states * sizes.num_actions, sizes.num_states + 1
+    starts, cells, numbers = count_moves(symbols, lengths, last, sizes)
     return {
-        "num_states": episodes.num_states,
-        "num_actions": episodes.num_actions,
-        "horizon": episodes.horizon,
-        "reward_values": episodes.reward_values,
-        "episodes": len(episodes),
-        "starts": np.bincount(episodes.states[:, 0], minlength=episodes.num_states).astype(np.int64),
-        "moves": moves_of(episodes),
+        "num_states": sizes.num_states,
+        "num_actions": sizes.num_actions,
+        "horizon": sizes.horizon,
+        "reward_values": sizes.reward_values,
+        "episodes": int(lengths.size),
+        "starts": starts,
+        "moves": csr_array(coo_array((numbers, np.divmod(cells, shape[1])), shape=shape)),
     }
 
 
@@ -384,29 +404,3 @@ def unpacked(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> Moments:
     moves = rows_of("moves", data, indices, indptr, shape)
     parts: dict[str, Any] = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
     return Moments(**sizes, **parts, moves=moves)
-
-
-def moves_of(episodes: Episodes) -> csr_array:
-    """(X, S + 1): steps from x to each next state; column S where the episode ended before its horizon."""
-    shape = episodes.num_states * episodes.num_actions, episodes.num_states + 1
-    steps = np.arange(episodes.horizon)
-    present = steps < episodes.lengths[:, None]
-    final = (steps == episodes.lengths[:, None] - 1) & (episodes.lengths[:, None] < episodes.horizon)
-    following = np.where(final, episodes.num_states, episodes.states[:, 1:])
-    present &= following >= 0  # nobody kept the last state
-    x = state_action(episodes.states[:, :-1][present].astype(np.int64), episodes.actions[present], episodes.num_actions)
-    codes, counts = np.unique(x * shape[1] + following[present], return_counts=True)
-    return csr_array(coo_array((counts.astype(np.int64), np.divmod(codes, shape[1])), shape=shape))
-
-
-def count_pairs(episodes: Episodes) -> tuple[Counts, Counts, Counts]:
-    """First-visit outcomes (X, Z), the keys of the pairs seen (P,), and their tables (P, Z, Z)."""
-    from rewardmix._core import pair_counting
-
-    parts = episodes.states, episodes.actions, episodes.outcomes, episodes.lengths
-    return in_table(
-        (episodes.num_states * episodes.num_actions, int(episodes.reward_values.size)),
-        len(episodes),
-        episodes.horizon,
-        lambda begin, *table: pair_counting.count_episodes(*parts, begin, episodes.num_actions, *table),
-    )

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rewardmix import problems
 from rewardmix._core.checks import as_count, as_seed, check_callback
@@ -21,7 +20,7 @@ from rewardmix.episodes import Episodes, room_for
 from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 
-CHUNK = 1 << 16
+CHUNK_EPISODES = 1 << 16
 """Episodes simulated between two calls of ``on_update``. Part of what a seed means, as each chunk has its stream."""
 
 
@@ -67,10 +66,10 @@ def _simulate_model(
     afford_episodes(count, model.horizon)
     tables = Tables.of(model)
     states, actions, outcomes = room_for(count, model.horizon, model.num_states, model.num_actions, model.num_values)
-    run, arguments = prepared(policy, model)
-    for number, begin in enumerate(range(0, count, CHUNK)):
-        part = slice(begin, min(begin + CHUNK, count))
-        run(*tables, *arguments, stream(seed, Role.SIMULATION, number), states[part], actions[part], outcomes[part])
+    run, played_policy = prepared(policy, model)
+    for number, begin in enumerate(range(0, count, CHUNK_EPISODES)):
+        part = slice(begin, min(begin + CHUNK_EPISODES, count))
+        run(tables, played_policy, stream(seed, Role.SIMULATION, number), states[part], actions[part], outcomes[part])
         if on_update:
             on_update(part.stop)
     lengths = np.full(count, model.horizon, length_width(model.horizon))
@@ -78,27 +77,17 @@ def _simulate_model(
     return Episodes.trusted(played, model.num_states, model.num_actions, model.reward_values)
 
 
-def prepared(policy: MarkovPolicy | Controller, model: RewardMixingMDP) -> tuple[Any, tuple[NDArray[Any], ...]]:
+def prepared(policy: MarkovPolicy | Controller, model: RewardMixingMDP) -> tuple[Any, Any]:
     """The kernel that plays a policy, and the policy in the form that it wants."""
-    from rewardmix.simulation_kernels import run_controller, run_markov
-
-    if isinstance(policy, MarkovPolicy):
-        return run_markov, _markov_arguments(policy, model)
-    return run_controller, _controller_arguments(policy, model)
-
-
-def _markov_arguments(policy: MarkovPolicy, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:
     from rewardmix._core.xoshiro import cumulative
+    from rewardmix.simulation_kernels import FlatController, run_controller, run_markov
 
     policy.check_fits(model)
-    return (cumulative(policy.table),)
-
-
-def _controller_arguments(policy: Controller, model: RewardMixingMDP) -> tuple[NDArray[Any], ...]:
-    policy.check_fits(model)
+    if isinstance(policy, MarkovPolicy):
+        return run_markov, cumulative(policy.table)
     nodes = np.array([actions.shape[1] for actions in policy.actions], np.int64)
     offsets = np.concatenate([[0], np.cumsum(nodes * model.num_states)[:-1]])
     actions = np.concatenate([part.ravel() for part in policy.actions]).astype(action_width(model.num_actions))
     links = np.concatenate([part.reshape(-1, model.num_values) for part in policy.successors])
     links = links.astype(node_width(int(nodes.max())))
-    return nodes, offsets, actions, links, np.ascontiguousarray(policy.first, np.int64)
+    return run_controller, FlatController(nodes, offsets, actions, links, np.ascontiguousarray(policy.first, np.int64))

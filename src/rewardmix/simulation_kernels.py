@@ -8,30 +8,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.jit import kernel
-from rewardmix._core.widths import state_width
+from rewardmix._core.widths import place_width, state_width
 from rewardmix._core.xoshiro import advance, cumulative, pick, unit
 from rewardmix.model import RewardMixingMDP
 
 
 class Tables(NamedTuple):
-    """A model in the form that kernels draw from. Rows x = s*A + a; successors of a row are the possible ones only."""
+    """A model in the form that kernels draw from, for simulation and exploration alike.
+
+    Rows are x = s*A + a. The possible next states of all rows are one list; a *place* is an index into it. A place of
+    the row is hit, and is kept with its probability, or its alias is taken.
+    """
 
     contexts: NDArray[np.float64]  # (M,) cumulative weights
     initial: NDArray[np.float64]  # (S,) cumulative
-    rewards: NDArray[np.float64]  # (M, S*A, Z) cumulative laws
-    begins: NDArray[np.int64]  # (S*A + 1,) where the successors of a row begin
-    successors: NDArray[np.int32]  # (nnz,)
-    keep: NDArray[np.float64]  # (nnz,) probability of keeping the successor that was hit, else take its alias
-    aliases: NDArray[np.int32]  # (nnz,)
+    rewards: NDArray[np.float64]  # (M, X, Z) cumulative laws
+    begins: NDArray[np.int64]  # (X + 1,) the first place of each row
+    successors: NDArray[np.int32]  # (nnz,) the next state of each place
+    keep: NDArray[np.float64]  # (nnz,) probability of keeping the place that was hit
+    aliases: NDArray[np.int32]  # (nnz,) the place to take otherwise
 
     @staticmethod
     def of(model: RewardMixingMDP) -> Tables:
         """The tables of a model."""
         begins, successors, probabilities = successor_lists(model)
-        keep, aliases = np.empty(successors.size), np.empty(successors.size, successors.dtype)
-        fill_aliases(begins, successors, probabilities, keep, aliases)
+        keep, aliases = np.empty(successors.size), np.empty(successors.size, place_width(successors.size))
+        fill_aliases(begins, probabilities, keep, aliases)
         laws = cumulative(model.laws).reshape(model.num_contexts, -1, model.num_values)
         return Tables(cumulative(model.weights), cumulative(model.initial), laws, begins, successors, keep, aliases)
+
+
+class FlatController(NamedTuple):
+    """A controller for ``run_controller``: node k of state s at step t is at offsets[t] + s * nodes[t] + k."""
+
+    nodes: NDArray[np.int64]  # (H,) nodes of a state at each step
+    offsets: NDArray[np.int64]  # (H,)
+    actions: NDArray[np.int16]
+    links: NDArray[np.int32]  # (..., Z) the node after each reward
+    first: NDArray[np.int64]  # (S,) the first node
 
 
 def successor_lists(model: RewardMixingMDP) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
@@ -45,7 +59,7 @@ def successor_lists(model: RewardMixingMDP) -> tuple[NDArray[np.int64], NDArray[
 
 
 @kernel
-def fill_aliases(begins: Any, successors: Any, probabilities: Any, keep: Any, aliases: Any) -> None:
+def fill_aliases(begins: Any, probabilities: Any, keep: Any, aliases: Any) -> None:
     """Vose's alias tables, one for each row, into ``keep`` and ``aliases``."""
     longest = 0
     for row in range(begins.size - 1):
@@ -59,7 +73,7 @@ def fill_aliases(begins: Any, successors: Any, probabilities: Any, keep: Any, al
         smalls, larges = 0, 0
         for i in range(n):
             keep[begin + i] = 1.0
-            aliases[begin + i] = successors[begin + i]
+            aliases[begin + i] = begin + i
             scaled[i] = probabilities[begin + i] * n / total
             if scaled[i] < 1.0:
                 small[smalls] = i
@@ -71,7 +85,7 @@ def fill_aliases(begins: Any, successors: Any, probabilities: Any, keep: Any, al
             smalls -= 1
             i, j = small[smalls], large[larges - 1]
             keep[begin + i] = scaled[i]
-            aliases[begin + i] = successors[begin + j]
+            aliases[begin + i] = begin + j
             scaled[j] -= 1.0 - scaled[i]
             if scaled[j] < 1.0:
                 larges -= 1
@@ -80,91 +94,61 @@ def fill_aliases(begins: Any, successors: Any, probabilities: Any, keep: Any, al
 
 
 @kernel
-def next_state(begins: Any, successors: Any, keep: Any, aliases: Any, row: Any, u: Any) -> Any:
-    """A successor of ``row`` by its alias table, from one uniform draw."""
-    begin = begins[row]
-    place = u * (begins[row + 1] - begin)
-    i = np.int64(place)
-    hit, other = np.int64(successors[begin + i]), np.int64(aliases[begin + i])
-    return hit if place - i < keep[begin + i] else other
+def next_place(tables: Any, x: Any, u: Any) -> Any:
+    """The place that a uniform draw hits in the alias table of x; its next state is ``tables.successors[place]``."""
+    begin = tables.begins[x]
+    where = u * (tables.begins[x + 1] - begin)
+    i = np.int64(where)
+    other = np.int64(tables.aliases[begin + i])
+    return begin + i if where - i < tables.keep[begin + i] else other
 
 
 @kernel
-def run_markov(
-    contexts: Any,
-    initial: Any,
-    rewards: Any,
-    begins: Any,
-    successors: Any,
-    keep: Any,
-    aliases: Any,
-    table: Any,
-    stream: Any,
-    states: Any,
-    actions: Any,
-    outcomes: Any,
-) -> None:
+def run_markov(tables: Any, policy: Any, stream: Any, states: Any, actions: Any, outcomes: Any) -> None:
     """Play a cumulative Markov table (H, S, A) into ``states``, ``actions`` and ``outcomes``."""
-    num_actions = table.shape[2]
+    num_actions = policy.shape[2]
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
     for episode in range(states.shape[0]):
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-        m = pick(contexts, unit(word))
+        m = pick(tables.contexts, unit(word))
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-        s = pick(initial, unit(word))
+        s = pick(tables.initial, unit(word))
         states[episode, 0] = s
-        for t in range(table.shape[0]):
+        for t in range(policy.shape[0]):
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-            a = pick(table[t, s], unit(word))
+            a = pick(policy[t, s], unit(word))
             x = s * num_actions + a
             actions[episode, t] = a
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-            outcomes[episode, t] = pick(rewards[m, x], unit(word))
+            outcomes[episode, t] = pick(tables.rewards[m, x], unit(word))
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-            s = next_state(begins, successors, keep, aliases, x, unit(word))
+            s = np.int64(tables.successors[next_place(tables, x, unit(word))])
             states[episode, t + 1] = s
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
 
 
 @kernel
-def run_controller(
-    contexts: Any,
-    initial: Any,
-    rewards: Any,
-    begins: Any,
-    successors: Any,
-    keep: Any,
-    aliases: Any,
-    nodes: Any,
-    offsets: Any,
-    moves: Any,
-    links: Any,
-    first: Any,
-    stream: Any,
-    states: Any,
-    actions: Any,
-    outcomes: Any,
-) -> None:
-    """Play a controller; ``moves`` and ``links`` hold its actions and successors, step t from offsets[t] on."""
-    num_actions = rewards.shape[1] // initial.size
+def run_controller(tables: Any, controller: Any, stream: Any, states: Any, actions: Any, outcomes: Any) -> None:
+    """Play a ``FlatController``."""
+    num_actions = tables.rewards.shape[1] // tables.initial.size
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
     for episode in range(states.shape[0]):
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-        m = pick(contexts, unit(word))
+        m = pick(tables.contexts, unit(word))
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-        s = pick(initial, unit(word))
-        k = first[s]
+        s = pick(tables.initial, unit(word))
+        k = controller.first[s]
         states[episode, 0] = s
-        for t in range(nodes.size):
-            node = offsets[t] + s * nodes[t] + k
-            a = moves[node]
+        for t in range(controller.nodes.size):
+            node = controller.offsets[t] + s * controller.nodes[t] + k
+            a = controller.actions[node]
             x = s * num_actions + a
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-            z = pick(rewards[m, x], unit(word))
+            z = pick(tables.rewards[m, x], unit(word))
             actions[episode, t] = a
             outcomes[episode, t] = z
-            k = links[node, z]
+            k = controller.links[node, z]
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-            s = next_state(begins, successors, keep, aliases, x, unit(word))
+            s = np.int64(tables.successors[next_place(tables, x, unit(word))])
             states[episode, t + 1] = s
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3

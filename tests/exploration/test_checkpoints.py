@@ -136,7 +136,7 @@ def test_compiled_counts_are_those_of_its_episodes():
 def test_episodes_are_dropped_where_they_would_fill_the_memory(monkeypatch):
     import sys as system
 
-    monkeypatch.setattr(system.modules[CompiledEngine.__module__], "MEMORY", 50_000)
+    monkeypatch.setattr(system.modules[CompiledEngine.__module__], "KEPT_BYTES", 50_000)
     found = explore(MODEL, episodes=5000)
     assert found.gathered is None
     assert found.moments == explore(MODEL, episodes=5000, keep=False).moments

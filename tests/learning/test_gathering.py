@@ -90,7 +90,7 @@ def test_refinement_goes_through_a_queue_once():
 
 
 def test_a_run_by_the_rule_that_outgrows_memory_goes_on_without_its_episodes(monkeypatch):
-    monkeypatch.setattr(environment_engine, "MEMORY", 700 * (7 * 10 + 8))
+    monkeypatch.setattr(environment_engine, "KEPT_BYTES", 700 * (7 * 10 + 8))
     totals = []
     monkeypatch.setattr(stopping, "MOST_EPISODES", 2000)
     learned = learn(make_env("shop"), accuracy=0.0001, seed=0, on_update=lambda stage: totals.append(stage.name))

@@ -11,7 +11,6 @@ import pytest
 
 from logs import oracles_logs as oracles
 from rewardmix import InputError, logs
-from rewardmix.logs import log_moments
 from rewardmix.moments import Moments
 
 EPISODES = oracles.uniform_log(300)
@@ -96,8 +95,8 @@ def test_several_files_and_a_pattern(tmp_path):
 
 def test_many_state_actions_go_through_the_hashed_table(monkeypatch):
     expected = Moments.of(EPISODES)
-    monkeypatch.setattr(log_moments, "DENSE_SYMBOLS", 1)
-    monkeypatch.setattr(log_moments, "DENSE_MOVES", 1)
+    monkeypatch.setattr("rewardmix._core.pair_table.DENSE_SYMBOLS", 1)
+    monkeypatch.setattr("rewardmix._core.pair_table.DENSE_MOVES", 1)
     assert logs.read(EPISODES).count() == expected
     early = oracles.shortened(EPISODES)
     assert logs.read(early).count() == Moments.of(early)

@@ -12,9 +12,10 @@ from typing import Any
 
 from rewardmix._core.jit import kernel
 from rewardmix._core.portable import exp, log, log1p
-from rewardmix._core.xoshiro import uniform
+from rewardmix._core.xoshiro import uniform_draw
 
-FEW = 10.0
+INVERTED = 10.0
+"""Fewer expected successes than this are drawn by inversion."""
 
 HALF_LOG_2_PI = 0.9189385332046727
 
@@ -79,8 +80,8 @@ def binomial(n: Any, p: Any, stream: Any) -> Any:
 
 @kernel
 def binomial_half(n: Any, p: Any, stream: Any) -> Any:
-    """The same for p <= 1/2."""
-    if n * p < FEW:
+    """Successes in n trials of probability p <= 1/2."""
+    if n * p < INVERTED:
         return by_inversion(n, p, stream)
     spread = math.sqrt(n * p * (1.0 - p))
     b = 1.15 + 2.53 * spread
@@ -90,7 +91,7 @@ def binomial_half(n: Any, p: Any, stream: Any) -> Any:
     mode = math.floor((n + 1.0) * p)
     at_mode = log_binomial(mode, n, p)
     while True:
-        u, v = uniform(stream) - 0.5, uniform(stream)
+        u, v = uniform_draw(stream) - 0.5, uniform_draw(stream)
         edge = 0.5 - abs(u)
         k = math.floor((2.0 * a / edge + b) * u + centre) if edge > 0 else -1.0
         if edge >= 0.07 and v <= quick:
@@ -104,7 +105,7 @@ def binomial_half(n: Any, p: Any, stream: Any) -> Any:
 @kernel
 def by_inversion(n: Any, p: Any, stream: Any) -> Any:
     """Add up probabilities until they exceed a uniform draw."""
-    u = uniform(stream)
+    u = uniform_draw(stream)
     odds = p / (1.0 - p)
     probability = exp(n * log1p(-p))
     k = 0
@@ -113,7 +114,7 @@ def by_inversion(n: Any, p: Any, stream: Any) -> Any:
         probability *= (n - k) / (k + 1.0) * odds
         k += 1
         if k > 200:  # beyond what rounding leaves of the tail: begin again
-            u, k, probability = uniform(stream), 0, exp(n * log1p(-p))
+            u, k, probability = uniform_draw(stream), 0, exp(n * log1p(-p))
     return k
 
 

@@ -21,6 +21,9 @@ from numba.core import caching
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PACKAGE = __name__.split(".")[0]
+"""Modules of this package are looked into for kernels and constants."""
+
 FunctionCache: Any = caching.FunctionCache  # numba has no types
 
 
@@ -80,7 +83,7 @@ def _parts(function: Any, seen: set[int]) -> Iterator[str]:
         names += code.co_names
     known = function.__globals__
     modules = [known[name] for name in names if isinstance(known.get(name), ModuleType)]
-    ours = [vars(module) for module in modules if module.__name__.split(".")[0] == __package__]
+    ours = [vars(module) for module in modules if module.__name__.split(".")[0] == PACKAGE]
     for name in names:
         for value in (place[name] for place in (known, *ours) if name in place):
             inner = getattr(value, "py_func", None)

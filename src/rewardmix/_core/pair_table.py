@@ -1,9 +1,12 @@
-"""The growing table in which kernels count pairs; see ``pair_counting`` for its records."""
+"""First visits, pairs of first visits and moves, counted: in a growing table, or in plain arrays while those are small.
+
+``pair_counting`` has the kernels and the layout of the records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,12 @@ SMALL_BYTES = 1 << 28
 
 LINE = 8
 """Numbers in a cache line."""
+
+DENSE_SYMBOLS = 2048
+"""Up to this many symbols pairs of symbols may be counted in a plain array (16 MB of counters)."""
+
+DENSE_MOVES = 1 << 22
+"""Up to this many cells (and 64 for each step) the table of moves is a plain array."""
 
 
 @dataclass
@@ -97,24 +106,81 @@ class PairTable:
         return np.ascontiguousarray(seen[:, 0]), np.ascontiguousarray(tables)
 
 
-def in_table(
-    shape: tuple[int, int], episodes: int, longest: int, count: Callable[..., tuple[int, int]]
+def count_pairs(
+    symbols: NDArray[Any], lengths: NDArray[Any], num_x: int, num_values: int
 ) -> tuple[Counts, Counts, Counts]:
-    """The same in a growing table, by a kernel that goes on from an episode; none has more steps than ``longest``."""
-    most = min(longest, shape[0])
+    """First-visit outcomes (X, Z), the keys of the pairs seen (P,), and their tables (P, Z, Z).
+
+    ``symbols`` (N,) are x*Z + z of the steps, episode after episode, ``lengths`` (K,) the steps of each. Counters in a
+    plain array are several times as fast (``benchmarks/logs/counting.py``) once there are more pairs than counters.
+    """
+    size = num_x * num_values
+    few_counters = size <= DENSE_SYMBOLS and 2 * size * size <= symbols.size * int(lengths.max(initial=0))
+    return (_in_plain_array if few_counters else _in_table)(symbols, lengths, num_x, num_values)
+
+
+def _in_plain_array(
+    symbols: NDArray[Any], lengths: NDArray[Any], num_x: int, num_values: int
+) -> tuple[Counts, Counts, Counts]:
+    from rewardmix._core import pair_counting
+
+    size = num_x * num_values
+    outcomes, pairs = np.zeros(size, np.int64), np.zeros(size * size, np.int32)
+    point = np.repeat(np.arange(num_x, dtype=np.int32), num_values)
+    met, visits = np.full(num_x, -1, np.int64), np.zeros(num_x, np.int32)
+    pair_counting.count_dense(symbols, lengths, point, met, visits, outcomes, pairs)
+    ordered = pairs.reshape(num_x, num_values, num_x, num_values).transpose(0, 2, 1, 3)
+    both = ordered + ordered.transpose(1, 0, 3, 2)
+    same = np.arange(num_x)
+    both[same, same] = ordered[same, same]
+    one, other = np.nonzero(np.triu(both.any(axis=(2, 3))))
+    return outcomes.reshape(num_x, num_values), one * num_x + other, both[one, other].astype(np.int64)
+
+
+def _in_table(
+    symbols: NDArray[Any], lengths: NDArray[Any], num_x: int, num_values: int
+) -> tuple[Counts, Counts, Counts]:
+    from rewardmix._core.pair_counting import EPISODES, USED, PairCounts, count_symbols
+
+    longest = int(lengths.max(initial=1))
+    most = min(longest, num_x)
     afford(
         "episodes",
-        memory=8 * (shape[0] * (shape[1] + 1) + _record_width(shape[1]) * most * (most + 1)),
+        memory=8 * (num_x * (num_values + 1) + _record_width(num_values) * most * (most + 1)),
         change="fewer states, actions or reward values, or a shorter horizon",
     )
-    table = PairTable.fresh(*shape)
-    singles, mark = np.zeros(shape, np.int64), np.zeros(shape[0], np.int64)
-    done = 0
-    while done < episodes:
+    table, offsets = PairTable.fresh(num_x, num_values), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    outcomes, mark = np.zeros((num_x, num_values), np.int64), np.zeros(num_x, np.int64)
+    dirty, progress = np.zeros(num_x, bool), np.zeros(4, np.int64)
+    while progress[EPISODES] < lengths.size:
         table.make_room(most * (most + 1) // 2)
-        done, used = count(done, *table.hashing, table.room, mark, table.records, singles)
-        table.used += int(used)
-    return singles, *table.sorted_tables()
+        counts = PairCounts(table.records, *table.hashing, outcomes, mark, dirty, progress)
+        count_symbols(counts, symbols, offsets, longest, table.capacity)
+        table.used = int(progress[USED])
+    return outcomes, *table.sorted_tables()
+
+
+def count_moves(
+    symbols: NDArray[Any], lengths: NDArray[Any], last: NDArray[Any], sizes: Any
+) -> tuple[Counts, Counts, Counts]:
+    """Starts (S,), kinds of moves x * (S + 1) + s' in increasing order, and how many there were of each.
+
+    s' = S is the end of an episode before its horizon. ``last`` (K,) is where the last action led, -1 if unknown.
+    """
+    from rewardmix._core import pair_counting
+
+    num_x, width = sizes.num_states * sizes.num_actions, sizes.num_states + 1
+    dense = num_x * width <= min(DENSE_MOVES, 64 * symbols.size)
+    starts, point = np.zeros(sizes.num_states, np.int64), np.repeat(np.arange(num_x), sizes.reward_values.size)
+    counts, codes = np.zeros(num_x * width if dense else 0, np.int64), np.zeros(0 if dense else symbols.size, np.int64)
+    used = pair_counting.fill_moves(
+        symbols, lengths, last, point, sizes.num_actions, sizes.horizon, width, starts, counts, codes
+    )
+    if dense:
+        cells = np.flatnonzero(counts)
+        return starts, cells, counts[cells]
+    cells, numbers = np.unique(codes[:used], return_counts=True)
+    return starts, cells, numbers.astype(np.int64)
 
 
 def unordered(keys: Counts, tables: Counts, num_x: int) -> tuple[Counts, Counts]:
@@ -122,10 +188,10 @@ def unordered(keys: Counts, tables: Counts, num_x: int) -> tuple[Counts, Counts]
     first, second = np.divmod(keys, num_x)
     swap = first > second
     turned = np.where(swap[:, None, None], tables.transpose(0, 2, 1), tables)
-    return merged(np.where(swap, second * num_x + first, keys), turned, keys[:0], tables[:0])
+    return merged_tables(np.where(swap, second * num_x + first, keys), turned, keys[:0], tables[:0])
 
 
-def merged(keys: Counts, tables: Counts, more_keys: Counts, more_tables: Counts) -> tuple[Counts, Counts]:
+def merged_tables(keys: Counts, tables: Counts, more_keys: Counts, more_tables: Counts) -> tuple[Counts, Counts]:
     """Keys in increasing order, each once, with the sum of its tables."""
     together, where = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
     total = np.zeros((together.size, *tables.shape[1:]), np.int64)

@@ -11,7 +11,7 @@ from rewardmix._core.checks import as_array, as_instance, at, first, outside, re
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-PARTS = ("data", "indices", "indptr")
+ROW_PARTS = ("data", "indices", "indptr")
 """The arrays of compressed rows: entries, their columns, and where each row begins."""
 
 
@@ -36,7 +36,7 @@ def checked(argument: str, given: Any) -> Any:
             if height < 1 or width < 1:
                 refuse(argument, f"blocks of shape {blocks}", "blocks of at least one row and column")
             shape = given.shape[0] // height, given.shape[1] // width
-        for part in PARTS:
+        for part in ROW_PARTS:
             as_instance(f"{argument}.{part}", getattr(given, part), np.ndarray)
         _check_parts(argument, given.data, given.indices, given.indptr, shape, axes=3 if given.format == "bsr" else 1)
     if given.format == "coo":
@@ -46,8 +46,8 @@ def checked(argument: str, given: Any) -> Any:
 
 
 def close(rows: csr_array) -> csr_array:
-    """The same rows, closed for writing."""
-    for name in PARTS:
+    """``rows`` themselves, closed for writing."""
+    for name in ROW_PARTS:
         setattr(rows, name, shut(getattr(rows, name)))
     return rows
 

@@ -22,7 +22,7 @@ class Role(IntEnum):
     ENVIRONMENT = 1
     """An environment of this package after ``reset(seed=...)``."""
     VECTOR_ENVIRONMENT = 25
-    """The same of many copies."""
+    """A vector of such environments after ``reset(seed=...)``."""
     MIXED_REWARDS = 2
     """Contexts and rewards that ``MixedRewards`` puts on another environment."""
     SIMULATION = 3
@@ -92,7 +92,7 @@ def sequence(seed: int | Sequence[int], role: Role, *index: int) -> np.random.Se
 
 
 def stream(seed: int | Sequence[int], role: Role, *index: int) -> NDArray[np.uint64]:
-    """The state of a fresh stream, for kernels; see ``draws``."""
+    """The state of a fresh stream, for kernels; see ``xoshiro``."""
     return sequence(seed, role, *index).generate_state(4, np.uint64).astype(np.uint64, copy=False)
 
 

@@ -47,7 +47,7 @@ def unit(word: Any) -> Any:
 
 
 @kernel
-def uniform(state: Any) -> Any:
+def uniform_draw(state: Any) -> Any:
     """A uniform float from a stream kept in an array; advances ``state``."""
     word, state[0], state[1], state[2], state[3] = advance(state[0], state[1], state[2], state[3])
     return unit(word)

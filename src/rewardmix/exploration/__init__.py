@@ -1,8 +1,15 @@
 """Pure exploration of pairs of state-actions: Algorithm 2 of the paper, from line by line to trillions of episodes."""
 
-from rewardmix.exploration.algorithm2 import batched, compiled, explore
+from rewardmix.exploration.algorithm2 import ExploreSettings, batched, compiled, explore, explored
 from rewardmix.exploration.bonuses import Confidence, Practical, paper, practical, theory
-from rewardmix.exploration.exploration_result import Coverage, Exploration, ExplorationError, Info, Update, coverage
+from rewardmix.exploration.exploration_result import (
+    Coverage,
+    Exploration,
+    ExplorationError,
+    ExplorationInfo,
+    Update,
+    coverage,
+)
 from rewardmix.exploration.strategies import first_order, optimistic, uniformly
 from rewardmix.exploration.tally import all_pairs, selected
 
@@ -11,7 +18,8 @@ __all__ = [
     "Coverage",
     "Exploration",
     "ExplorationError",
-    "Info",
+    "ExplorationInfo",
+    "ExploreSettings",
     "Practical",
     "Update",
     "all_pairs",
@@ -19,6 +27,7 @@ __all__ = [
     "compiled",
     "coverage",
     "explore",
+    "explored",
     "first_order",
     "optimistic",
     "paper",

@@ -27,15 +27,15 @@ from rewardmix import problems
 from rewardmix._core.checks import as_count, as_instance, as_number, as_path, as_seed, check_callback, quoted, refuse
 from rewardmix._core.errors import InputError
 from rewardmix._core.limits import PLAYED_STEP, afford_exploration
+from rewardmix._core.pair_counting import DIRTY, NEWS, USED
 from rewardmix.episodes import Episodes
-from rewardmix.exploration import exploration_kernels as kernels
-from rewardmix.exploration.augmented import Plan, blank_plan, refresh, touch_up
+from rewardmix.exploration.augmented import PairPlan, blank_plan, refresh, touch_up
 from rewardmix.exploration.batched_engine import BatchedEngine
 from rewardmix.exploration.bonuses import Confidence, as_confidence, practical
-from rewardmix.exploration.checkpoints import NUMBERS, Checkpoint, Saved, fingerprint, settings_of
+from rewardmix.exploration.checkpoints import NUMBERS, Checkpoint, Saved, settings_of, world_digest
 from rewardmix.exploration.compiled_engine import CompiledEngine
 from rewardmix.exploration.environment_engine import EnvironmentEngine
-from rewardmix.exploration.exploration_result import Exploration, ExplorationError, Info, Update
+from rewardmix.exploration.exploration_result import Exploration, ExplorationError, ExplorationInfo, Update
 from rewardmix.exploration.strategies import Strategy, optimistic
 from rewardmix.exploration.tally import Counting, Tally, all_pairs
 from rewardmix.model import RewardMixingMDP
@@ -57,7 +57,7 @@ class Engine(Protocol):
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally of this world."""
 
-    def play(self, plan: Plan, choices: Any, tally: Tally, until: int, patience: int, growth: float) -> None:
+    def play(self, plan: PairPlan, choices: Any, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play some episodes, at most until there are ``until`` in all, and count them."""
 
     def gathered(self, episodes: int) -> Episodes | None:
@@ -75,6 +75,52 @@ def compiled(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
 def batched(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
     """The engine that plays any number of episodes of a model at once, for ``selected`` counts."""
     return BatchedEngine(model, seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreSettings:
+    """What ``explore`` is asked for, all but the world and where to go on; its arguments are described there."""
+
+    episodes: int | None = None
+    threshold: float | None = None
+    tried: int | None = None
+    least: int = 0
+    failure: float = 0.05
+    confidence: Confidence = practical
+    counts: Counting = all_pairs
+    strategy: Strategy = optimistic
+    engine: EngineMaker = compiled
+    growth: float = 1.05
+    seed: int = 0
+    keep: bool = True
+    horizon: int | None = None
+    reward_values: ArrayLike | None = None
+    on_update: Callable[[Update], None] | None = None
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.episodes is None and self.threshold is None:
+            refuse("episodes", None, "a budget of episodes, or a threshold for V_0")
+        if self.episodes is not None:
+            object.__setattr__(self, "episodes", as_count("episodes", self.episodes, least=0))
+        as_number("failure", self.failure, above=0.0, below=1.0)
+        if self.threshold is not None:
+            as_number("threshold", self.threshold, above=0.0)
+        if self.tried is not None:
+            as_count("tried", self.tried)
+        as_count("least", self.least, least=0)
+        object.__setattr__(self, "growth", as_number("growth", self.growth, below=1e9))
+        if self.growth < 1.0:
+            refuse("growth", self.growth, "a factor of at least 1")
+        as_seed("seed", self.seed)
+        check_callback("on_update", self.on_update)
+        as_confidence(self.confidence)
+        as_instance("counts", self.counts, Counting)
+        for name in ("strategy", "engine"):
+            if not callable(getattr(self, name)):
+                refuse(name, quoted(getattr(self, name)), "a function of rewardmix.exploration")
+        if self.checkpoint is not None:
+            object.__setattr__(self, "checkpoint", as_path("checkpoint", self.checkpoint))
 
 
 def explore(
@@ -123,86 +169,56 @@ def explore(
     Raises:
         ExplorationError: the environment broke its own rules; the error carries what was gathered.
     """
+    asked = {name: value for name, value in locals().items() if name not in ("env_or_model", "after")}
+    return explored(env_or_model, ExploreSettings(**asked), after)
+
+
+def explored(env_or_model: Any, settings: ExploreSettings, after: Exploration | None = None) -> Exploration:
+    """``explore`` with its settings as one object."""
     world = problems.make(env_or_model) if isinstance(env_or_model, str) else env_or_model
-    if episodes is None and threshold is None:
-        refuse("episodes", None, "a budget of episodes, or a threshold for V_0")
-    budget = None if episodes is None else as_count("episodes", episodes, least=0)
-    as_number("failure", failure, above=0.0, below=1.0)
-    if threshold is not None:
-        as_number("threshold", threshold, above=0.0)
-    if tried is not None:
-        as_count("tried", tried)
-    as_count("least", least, least=0)
-    growth = as_number("growth", growth, below=1e9)
-    if growth < 1.0:
-        refuse("growth", growth, "a factor of at least 1")
-    as_seed("seed", seed)
-    check_callback("on_update", on_update)
-    _check_parts(confidence, counts, strategy, engine, after)
-    folder = None if checkpoint is None else as_path("checkpoint", checkpoint)
-    player: Any
-    if isinstance(world, RewardMixingMDP):
-        sizes = world.num_states, world.num_actions, world.horizon, world.num_values
-        afford_exploration(*sizes, None if engine is batched else budget, growth)
-        player = engine(world, seed, keep)
-    else:
-        player = EnvironmentEngine(world, seed, keep, horizon, reward_values)
-        states, actions, length = player.sizes
-        afford_exploration(states, actions, length, player.reward_values.size, budget, growth, PLAYED_STEP)
-    run = Run(
-        world, player, confidence, counts, strategy, growth, failure, budget, threshold, tried, least, seed, on_update
-    )
-    if folder is not None:
-        names = settings_of(
-            world=fingerprint(world),
-            seed=seed,
-            confidence=confidence,
-            counts=counts.name,
-            growth=growth,
-            failure=failure,
-            strategy=strategy.__name__,
-            engine=type(player).__name__,
-        )
-        run.checkpoint = Checkpoint(folder, dict(names))
-    return run.finish(after)
-
-
-def _check_parts(confidence: Any, counts: Any, strategy: Any, engine: Any, after: Any) -> None:
-    """Refuse parts of the algorithm that are none."""
-    as_confidence(confidence)
-    as_instance("counts", counts, Counting)
-    for name, value in (("strategy", strategy), ("engine", engine)):
-        if not callable(value):
-            refuse(name, quoted(value), "a function of rewardmix.exploration")
     if after is not None:
         as_instance("after", after, Exploration)
+    engine: Any
+    if isinstance(world, RewardMixingMDP):
+        sizes = world.num_states, world.num_actions, world.horizon, world.num_values
+        played_one_by_one = None if settings.engine is batched else settings.episodes
+        afford_exploration(*sizes, played_one_by_one, settings.growth)
+        engine = settings.engine(world, settings.seed, settings.keep)
+    else:
+        engine = EnvironmentEngine(world, settings.seed, settings.keep, settings.horizon, settings.reward_values)
+        sizes = *engine.sizes, engine.reward_values.size
+        afford_exploration(*sizes, settings.episodes, settings.growth, PLAYED_STEP)
+    return _Run(world, engine, settings).finish(after)
 
 
-@dataclass
-class Run:
+class _Run:
     """One exploration under way."""
 
-    world: Any
-    engine: Any
-    confidence: Confidence
-    counts: Counting
-    strategy: Strategy
-    growth: float
-    failure: float
-    budget: int | None
-    threshold: float | None
-    tried: int | None
-    least: int
-    seed: int
-    on_update: Callable[[Update], None] | None
-    checkpoint: Checkpoint | None = None
-
-    def finish(self, after: Exploration | None) -> Exploration:
-        """Run to the end, whatever that is."""
-        self.tally = self.engine.fresh_tally(self.counts.ordered)
-        self.plan = blank_plan(self.tally, self.confidence, self.failure)
+    def __init__(self, world: Any, engine: Any, settings: ExploreSettings) -> None:
+        self.world, self.engine, self.settings = world, engine, settings
+        self.tally: Tally = engine.fresh_tally(settings.counts.ordered)
+        self.plan = blank_plan(self.tally, settings.confidence, settings.failure)
         self.curve: list[tuple[float, float]] = []
         self.tried_all = False
+        self.checkpoint = None if settings.checkpoint is None else self._checkpoint(Path(settings.checkpoint))
+
+    def _checkpoint(self, folder: Path) -> Checkpoint:
+        """The folder to save to, with what a run that goes on from it must have in common with this one."""
+        settings = self.settings
+        common = settings_of(
+            world=world_digest(self.world),
+            seed=settings.seed,
+            confidence=settings.confidence,
+            counts=settings.counts.name,
+            growth=settings.growth,
+            failure=settings.failure,
+            strategy=settings.strategy.__name__,
+            engine=type(self.engine).__name__,
+        )
+        return Checkpoint(folder, dict(common))
+
+    def finish(self, after: Exploration | None) -> Exploration:
+        """Go on after an earlier exploration or a checkpoint, and explore until there is a reason to stop."""
         self._resume(after)
         try:
             stopped = self._loop()
@@ -216,41 +232,41 @@ class Run:
         choices, next_refresh = None, self.tally.episodes
         while True:
             played = self.tally.episodes
-            news = self.tally.progress[kernels.NEWS] and played >= self._patience()
+            news = self.tally.progress[NEWS] and played >= self._patience()
             if played >= next_refresh or news:
                 self._save()
                 self._refresh()
-                next_refresh = max(played + 1, math.ceil(self.growth * played))
-                if played < self.least:
-                    next_refresh = min(next_refresh, self.least)  # decide on up-to-date estimates
-                choices = self.strategy(self.plan)
-            elif self.tally.progress[kernels.DIRTY] and played >= self._patience():
-                touch_up(self.plan, self.tally, self.confidence)
-                choices = self.strategy(self.plan)
+                next_refresh = max(played + 1, math.ceil(self.settings.growth * played))
+                if played < self.settings.least:
+                    next_refresh = min(next_refresh, self.settings.least)  # decide on up-to-date estimates
+                choices = self.settings.strategy(self.plan)
+            elif self.tally.progress[DIRTY] and played >= self._patience():
+                touch_up(self.plan, self.tally, self.settings.confidence)
+                choices = self.settings.strategy(self.plan)
                 if self._certain_enough:
                     next_refresh = played
                     continue
             self._tell()
             if self._certain_enough:
                 return "threshold"
-            if self.tried_all and played >= self.least:
+            if self.tried_all and played >= self.settings.least:
                 return "tried"
-            if self.budget is not None and played >= self.budget:
+            if self.settings.episodes is not None and played >= self.settings.episodes:
                 return "budget"
-            until = next_refresh if self.budget is None else min(next_refresh, self.budget)
-            self.engine.play(self.plan, choices, self.tally, until, self._patience(), self.growth)
+            until = next_refresh if self.settings.episodes is None else min(next_refresh, self.settings.episodes)
+            self.engine.play(self.plan, choices, self.tally, until, self._patience(), self.settings.growth)
 
     @property
     def _certain_enough(self) -> bool:
-        if self.threshold is None or self.tally.episodes < self.least:
+        if self.settings.threshold is None or self.tally.episodes < self.settings.least:
             return False
-        return self.plan.uncertainty <= self.threshold
+        return self.plan.uncertainty <= self.settings.threshold
 
     def _refresh(self) -> None:
-        refresh(self.plan, self.tally, self.confidence, self.growth)
-        if self.tried is not None and self.tally.episodes > 0:
+        refresh(self.plan, self.tally, self.settings.confidence, self.settings.growth)
+        if self.settings.tried is not None and self.tally.episodes > 0:
             visits = self.tally.visits.reshape(self.tally.num_states, -1)
-            self.tried_all = bool(visits[visits.any(axis=1)].min() >= self.tried)
+            self.tried_all = bool(visits[visits.any(axis=1)].min() >= self.settings.tried)
         self.curve.append((float(self.tally.episodes), self.plan.uncertainty))
 
     def _patience(self) -> int:
@@ -258,9 +274,13 @@ class Run:
         return int(self.plan.cost - ALLOWANCE) // (RATE * int(self.tally.horizon))
 
     def _tell(self) -> None:
-        if self.on_update is not None:
-            pairs = int(self.tally.progress[kernels.USED])
-            self.on_update(Update(self.tally.episodes, self.plan.uncertainty, self.budget, self.threshold, pairs))
+        if self.settings.on_update is not None:
+            pairs = int(self.tally.progress[USED])
+            self.settings.on_update(
+                Update(
+                    self.tally.episodes, self.plan.uncertainty, self.settings.episodes, self.settings.threshold, pairs
+                )
+            )
 
     def _result(self, stopped: str) -> Exploration:
         if not self.curve or self.curve[-1][0] != self.tally.episodes:
@@ -268,12 +288,12 @@ class Run:
         if not self.engine.exact_resume:  # otherwise the last checkpoint leads back to this very point
             self._save(final=True)
         moments = self.tally.moments()
-        info = Info(
+        info = ExplorationInfo(
             stopped,
-            self.confidence.name,
-            self.confidence.guarantee,
-            self.counts.name,
-            self.growth,
+            self.settings.confidence.name,
+            self.settings.confidence.guarantee,
+            self.settings.counts.name,
+            self.settings.growth,
             np.array(self.curve).reshape(-1, 2),
             self.plan.refreshes,
             self.plan.rows_planned,
@@ -296,7 +316,7 @@ class Run:
         if hasattr(self.engine, "restore"):
             self.engine.restore(saved.episodes)
         if isinstance(self.engine, EnvironmentEngine) and saved.moments.episodes:
-            self.engine.go_on(self.seed, saved.moments.episodes)
+            self.engine.go_on(self.settings.seed, saved.moments.episodes)
         self.curve = [(float(k), float(v)) for k, v in saved.curve]
         for name, number in saved.numbers.items():
             setattr(self.plan, name, number)

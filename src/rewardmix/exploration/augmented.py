@@ -34,13 +34,14 @@ from numpy.typing import NDArray
 
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
+from rewardmix._core.pair_counting import DIRTY, NEWS
 from rewardmix._core.widths import choice_width
 from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration.bonuses import Confidence, Size
 from rewardmix.exploration.exploration_kernels import Choices, Hat
 from rewardmix.exploration.tally import Tally
 
-BLOCK = 64
+_PICKS_AT_ONCE = 64
 """First picks planned at once."""
 
 DENSE = 0.2
@@ -51,7 +52,7 @@ EVENT_COST = 300_000
 
 
 @dataclass
-class Plan:
+class PairPlan:
     """A plan and what is needed to bring parts of it up to date.
 
     Attributes:
@@ -84,8 +85,12 @@ class Plan:
     refreshes: int = 0
     rows_planned: int = 0
 
+    def first_limit(self, growth: float) -> int:
+        """The samples at which the rows of a pair seen for the first time are outdated."""
+        return max(1, int(np.ceil(growth * self.known)))
 
-def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
+
+def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> PairPlan:
     """Room for a plan; nothing is planned yet."""
     num_x, horizon, num_states = tally.num_x, tally.horizon, tally.num_states
     rows = np.zeros((kernels.OWN + num_x, horizon, num_states), choice_width(tally.num_actions))
@@ -95,10 +100,10 @@ def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> Plan:
     size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0, tally.reward_values.size)
     shape = horizon, num_x
     tables = np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape)
-    return Plan(choices, hat, size, 0, *tables)
+    return PairPlan(choices, hat, size, 0, *tables)
 
 
-def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> None:
+def refresh(plan: PairPlan, tally: Tally, confidence: Confidence, growth: float) -> None:
     """Plan everything anew from the counts: T-hat, the levels, every row."""
     tally.list_moves()
     plan.size = plan.size._replace(episodes=tally.episodes, num_following=tally.num_states + tally.ended_early)
@@ -116,28 +121,28 @@ def refresh(plan: Plan, tally: Tally, confidence: Confidence, growth: float) -> 
     plan.choices.row_of[:] = kernels.SHARED
     known = np.zeros(tally.num_x, bool)
     kernels.set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, known)
-    tally.progress[kernels.NEWS] = 0
+    tally.progress[NEWS] = 0
     plan.refreshes += 1
     plan.cost += 2 * shape[0] * plan.hat.counts.size
     _plan_rows(plan, tally, confidence, np.flatnonzero(known))
 
 
-def touch_up(plan: Plan, tally: Tally, confidence: Confidence) -> None:
+def touch_up(plan: PairPlan, tally: Tally, confidence: Confidence) -> None:
     """Plan only the rows that became outdated, with T-hat and the levels as they were."""
     _plan_rows(plan, tally, confidence, np.flatnonzero(tally.dirty))
 
 
-def _plan_rows(plan: Plan, tally: Tally, confidence: Confidence, firsts: NDArray[np.int64]) -> None:
+def _plan_rows(plan: PairPlan, tally: Tally, confidence: Confidence, firsts: NDArray[np.int64]) -> None:
     rows = plan.choices.rows
-    for begin in range(0, firsts.size, BLOCK):
-        block = firsts[begin : begin + BLOCK]
+    for begin in range(0, firsts.size, _PICKS_AT_ONCE):
+        block = firsts[begin : begin + _PICKS_AT_ONCE]
         counts = np.empty((block.size, tally.num_x), np.int64)
         kernels.gather_counts(tally.pairs.records, *tally.pairs.hashing, block, tally.ordered, tally.num_x, counts)
         bonuses = confidence.pair(counts, plan.size)
         kernels.plan_rows(plan.hat, bonuses, plan.after_third, block, plan.choices, plan.after_second)
     kernels.plan_slot(plan.hat, plan.nothing, plan.after_second, rows[kernels.FIRST], plan.spare, plan.value)
     tally.dirty[:] = False
-    tally.progress[kernels.DIRTY] = 0
+    tally.progress[DIRTY] = 0
     plan.uncertainty = start_value(plan.value, tally, confidence, plan.size)
     plan.rows_planned += firsts.size
     plan.cost += EVENT_COST + (firsts.size + 1) * plan.choices.rows.shape[1] * plan.hat.counts.size

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from rewardmix._core.binomial import multinomial
 from rewardmix._core.checks import refuse
 from rewardmix._core.jit import kernel
-from rewardmix._core.pair_counting import LIMIT, SAMPLES, TABLE, add_pair, slot_of
+from rewardmix._core.pair_counting import DIRTY, EPISODES, LIMIT, NEWS, SAMPLES, TABLE, USED, add_pair, slot_of, watch
 from rewardmix._core.streams import Role, stream
 from rewardmix.episodes import Episodes
-from rewardmix.exploration.augmented import Plan
-from rewardmix.exploration.compiled_engine import counts_of
-from rewardmix.exploration.exploration_kernels import ANY, DIRTY, EPISODES, FIRST, NEWS, THIRD, USED, Choices, watch
+from rewardmix.exploration.augmented import PairPlan
+from rewardmix.exploration.exploration_kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import successor_lists
@@ -76,25 +75,21 @@ class BatchedEngine:
             refuse("counts", "all_pairs", "selected: a batch of episodes keeps no paths, only picked pairs")
         return Tally.fresh(self.sizes, self.reward_values, ordered, (self.laws.begins, self.laws.successors))
 
-    def play(self, plan: Plan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
+    def play(self, plan: PairPlan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play one batch: up to ``until`` episodes in all, and no pair growing by more than ``growth`` on average."""
         if choices.rows[FIRST, 0, 0] == ANY:
             refuse("strategy", "random actions", "a strategy that plans: a batch follows one plan")
-        counts, labels = counts_of(tally), np.zeros((tally.num_x, tally.num_x), np.int64)
+        labels, alone = np.zeros((tally.num_x, tally.num_x), np.int64), np.zeros(tally.num_x, np.int64)
         chances = np.zeros((tally.num_x, tally.num_x))
         starts = tally.starts / max(tally.episodes, 1)
         expected_pairs(plan.hat, choices, starts, tally.num_actions, chances)
-        number = batch_size(chances, counts.records, *tally.pairs.hashing, plan.known, growth)
+        number = batch_size(chances, tally.pairs.records, *tally.pairs.hashing, plan.known, growth)
         number = min(until - tally.episodes, int(number))
-        alone = np.zeros(tally.num_x, np.int64)
-        push(self.laws, choices, counts, self.stream, number, labels, alone)
+        push(self.laws, choices, tally.arrays, self.stream, number, labels, alone)
         tally.progress[NEWS] += np.count_nonzero(tally.visits >= tally.visit_limits)
-        limit = max(1, int(np.ceil(growth * plan.known)))
-        tally.pairs.used = int(tally.progress[USED])
-        if not tally.pairs.dense:
-            tally.pairs.make_room(int(np.count_nonzero(labels)))
-            counts = counts_of(tally)
-        draw_rewards(self.laws, counts, self.stream, labels, alone, *tally.pairs.hashing, growth, limit)
+        limit = plan.first_limit(growth)
+        tally.make_room(int(np.count_nonzero(labels)))
+        draw_rewards(self.laws, tally.arrays, self.stream, labels, alone, growth, limit)
         tally.progress[EPISODES] += number
 
     def gathered(self, episodes: int) -> Episodes | None:
@@ -154,7 +149,7 @@ def batch_size(chances: Any, records: Any, multiplier: Any, shift: Any, known: A
 
 
 @kernel
-def spread_out(laws: Any, x: Any, number: Any, stream: Any, moves: Any, visits: Any, into: Any, buffer: Any) -> None:
+def send_on(laws: Any, x: Any, number: Any, stream: Any, moves: Any, visits: Any, into: Any, buffer: Any) -> None:
     """Send ``number`` episodes from x to next states, counting the moves."""
     begin, end = laws.begins[x], laws.begins[x + 1]
     visits[x] += number
@@ -199,17 +194,17 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
                     labels[x1, x] += one[x1, s]
                     both[x] += one[x1, s]
                 else:
-                    spread_out(laws, x, one[x1, s], stream, counts.moves, counts.visits, later_one[x1], buffer)
+                    send_on(laws, x, one[x1, s], stream, counts.moves, counts.visits, later_one[x1], buffer)
         for s in range(num_states):
             if none[s] > 0:
                 code = choices.rows[FIRST, t, s]
                 x = s * num_actions + (code >> 1)
                 into = later_one[x] if code & 1 == 0 else later_none
                 active[x] |= code & 1 == 0
-                spread_out(laws, x, none[s], stream, counts.moves, counts.visits, into, buffer)
+                send_on(laws, x, none[s], stream, counts.moves, counts.visits, into, buffer)
         for x in range(num_x):
             if both[x] > 0:
-                spread_out(laws, x, both[x], stream, counts.moves, counts.visits, later_done, buffer)
+                send_on(laws, x, both[x], stream, counts.moves, counts.visits, later_done, buffer)
         none[:], done[:] = later_none, later_done
         for x1 in range(num_x):
             if active[x1]:
@@ -220,9 +215,7 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
 
 
 @kernel
-def draw_rewards(
-    laws: Any, counts: Any, stream: Any, labels: Any, alone: Any, multiplier: Any, shift: Any, growth: Any, limit: Any
-) -> None:
+def draw_rewards(laws: Any, counts: Any, stream: Any, labels: Any, alone: Any, growth: Any, limit: Any) -> None:
     """Draw the contexts and picked rewards of the episodes of each label, and count them."""
     num_x, num_values = counts.outcomes.shape
     split = np.zeros(laws.weights.size, np.int64)
@@ -245,19 +238,19 @@ def draw_rewards(
                     if x2 != x1:
                         counts.outcomes[x2] += two
                     for other in range(num_values):
-                        count_many(counts, x1, x2, z * num_values + other, two[other], multiplier, shift, limit)
-            slot = slot_of(counts.records, x1 * num_x + x2, multiplier, shift)
+                        count_many(counts, x1, x2, z * num_values + other, two[other], limit)
+            slot = slot_of(counts.records, x1 * num_x + x2, counts.multiplier, counts.shift)
             if watch(counts.records, slot, growth):
                 counts.progress[DIRTY] += 1
                 counts.dirty[x1] = True
 
 
 @kernel
-def count_many(counts: Any, x1: Any, x2: Any, cell: Any, number: Any, multiplier: Any, shift: Any, limit: Any) -> None:
+def count_many(counts: Any, x1: Any, x2: Any, cell: Any, number: Any, limit: Any) -> None:
     """``number`` samples of one cell of a pair."""
     if number == 0:
         return
-    slot = add_pair(counts.records, x1 * counts.mark.size + x2, cell, multiplier, shift, limit)
+    slot = add_pair(counts.records, x1 * counts.mark.size + x2, cell, counts.multiplier, counts.shift, limit)
     if slot < 0:
         slot = -1 - slot
         counts.progress[USED] += 1

@@ -159,7 +159,7 @@ class Checkpoint:
         return self.folder / f"episodes-{begin:012d}.safetensors"
 
 
-def fingerprint(world: Any) -> str:
+def world_digest(world: Any) -> str:
     """A model's content in 16 letters; other worlds are known by their type."""
     if not isinstance(world, RewardMixingMDP):
         return type(world).__name__

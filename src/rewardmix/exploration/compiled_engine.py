@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from rewardmix._core.streams import Role, stream
-from rewardmix._core.widths import length_width, place_width
-from rewardmix._core.xoshiro import cumulative
+from rewardmix._core.widths import length_width
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.exploration import exploration_kernels as kernels
-from rewardmix.exploration.augmented import Plan
-from rewardmix.exploration.exploration_kernels import Choices, Counts, Kept, World
+from rewardmix.exploration.augmented import PairPlan
+from rewardmix.exploration.exploration_kernels import Choices, Kept
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
-from rewardmix.simulation_kernels import fill_aliases, successor_lists
+from rewardmix.simulation_kernels import Tables
 
 CHUNK_STEPS = 1 << 21
 """Steps between two moments at which an interrupt is heard (some tens of milliseconds)."""
 
-MEMORY = 1 << 29
+KEPT_BYTES = 1 << 29
 """Bytes that kept episodes may take; beyond, none are kept."""
 
 
@@ -28,7 +27,7 @@ class CompiledEngine:
     exact_resume = True
 
     def __init__(self, model: RewardMixingMDP, seed: int, keep: bool) -> None:
-        self.world = world_of(model)
+        self.tables = Tables.of(model)
         self.sizes = model.num_states, model.num_actions, model.horizon
         self.reward_values = model.reward_values
         self.stream = stream(seed, Role.EXPLORATION)
@@ -36,29 +35,19 @@ class CompiledEngine:
 
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally over the model's own lists of next states."""
-        return Tally.fresh(self.sizes, self.reward_values, ordered, (self.world.begins, self.world.successors))
+        return Tally.fresh(self.sizes, self.reward_values, ordered, (self.tables.begins, self.tables.successors))
 
-    def play(self, plan: Plan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
+    def play(self, plan: PairPlan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play until ``until`` episodes in all, or until a row is outdated after ``patience`` episodes."""
         chunk = max(1, CHUNK_STEPS // self.sizes[2])
         until = min(until, tally.episodes + chunk)
-        tally.make_room()
+        tally.make_room(tally.pairs_an_episode)
         if self.keep:
             self._make_room_for(until)
-        limit = max(1, int(np.ceil(growth * plan.known)))
-        kernels.play(
-            self.world,
-            choices,
-            counts_of(tally),
-            self.kept,
-            self.stream,
-            until,
-            patience,
-            tally.ordered,
-            *tally.pairs.hashing,
-            tally.pairs.capacity,
-            growth,
-            limit,
+        table_room, limit = tally.pairs.capacity, plan.first_limit(growth)
+        kept, counts = self.kept, tally.arrays
+        kernels.play_choices(
+            self.tables, choices, counts, kept, self.stream, until, patience, tally.ordered, table_room, growth, limit
         )
 
     def gathered(self, episodes: int) -> Episodes | None:
@@ -81,7 +70,7 @@ class CompiledEngine:
         if until <= room:
             return
         larger = max(until, 2 * room)
-        if larger * sum(part.itemsize * part.shape[1] for part in self.kept) > MEMORY:
+        if larger * sum(part.itemsize * part.shape[1] for part in self.kept) > KEPT_BYTES:
             self.keep, self.kept = False, self._room(0)
             return
         old, self.kept = self.kept, self._room(larger)
@@ -90,31 +79,6 @@ class CompiledEngine:
     def _room(self, episodes: int) -> Kept:
         num_states, num_actions, horizon = self.sizes
         return Kept(*room_for(episodes, horizon, num_states, num_actions, self.reward_values.size))
-
-
-def world_of(model: RewardMixingMDP) -> World:
-    """A model in the form that ``kernels.play`` draws from."""
-    begins, successors, probabilities = successor_lists(model)
-    place = place_width(successors.size)
-    keep, aliases = np.empty(successors.size), np.empty(successors.size, place)
-    fill_aliases(begins, np.arange(successors.size, dtype=place), probabilities, keep, aliases)
-    rewards = cumulative(model.laws).reshape(model.num_contexts, -1, model.num_values)
-    return World(cumulative(model.weights), cumulative(model.initial), rewards, begins, successors, keep, aliases)
-
-
-def counts_of(tally: Tally) -> Counts:
-    """The arrays of a tally that kernels add to."""
-    return Counts(
-        tally.starts,
-        tally.moves,
-        tally.visits,
-        tally.visit_limits,
-        tally.outcomes,
-        tally.pairs.records,
-        tally.dirty,
-        tally.mark,
-        tally.progress,
-    )
 
 
 def _copy(into: Kept, given: Kept, number: int) -> None:

@@ -14,13 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import environments
 from rewardmix._core.checks import Floats, as_count, as_reward_values, refuse
-from rewardmix._core.pair_table import PairTable
 from rewardmix._core.streams import Role, generator, seed_for
 from rewardmix._core.widths import length_width
 from rewardmix.episodes import ABSENT, PARTS, Episodes, room_for
-from rewardmix.exploration import exploration_kernels as kernels
-from rewardmix.exploration.augmented import Plan
-from rewardmix.exploration.compiled_engine import MEMORY, counts_of
+from rewardmix.exploration.augmented import PairPlan
+from rewardmix.exploration.compiled_engine import KEPT_BYTES
 from rewardmix.exploration.exploration_kernels import ANY, FIRST, THIRD, Choices
 from rewardmix.exploration.tally import Tally
 
@@ -60,30 +58,17 @@ class EnvironmentEngine:
         """An empty tally; the lists of next states grow with what is seen."""
         return Tally.fresh(self.sizes, self.reward_values, ordered)
 
-    def play(self, plan: Plan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
+    def play(self, plan: PairPlan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play one episode in every copy, and count as many of them as the budget has room for."""
         episodes, picks = self._play_once(choices, tally.episodes)
         number = min(until - tally.episodes, len(episodes))
         episodes, picks = episodes[:number], picks[:number]
         self._keep(episodes)  # before they are counted: an interrupt in between then loses nothing
-        limit = max(1, int(np.ceil(growth * plan.known)))
-        tally.pairs.used = int(tally.progress[kernels.USED])
-        tally.pairs.make_room(number * self.sizes[2] * (self.sizes[2] + 1) // 2)
-        moves: PairTable = tally.seen_moves  # type: ignore[assignment]  # its lists are not known beforehand
-        moves.make_room(number * self.sizes[2])
-        moves.used += kernels.count_played(
-            counts_of(tally),
-            episodes.states,
-            episodes.actions,
-            episodes.outcomes,
-            episodes.lengths,
+        tally.count(
+            (episodes.states, episodes.actions, episodes.outcomes, episodes.lengths),
             picks,
-            tally.ordered,
-            *tally.pairs.hashing,
             growth,
-            limit,
-            moves.records,
-            *moves.hashing,
+            plan.first_limit(growth),
         )
 
     def gathered(self, episodes: int) -> Episodes | None:
@@ -118,7 +103,7 @@ class EnvironmentEngine:
         if self.keep:
             self.kept.append(episodes)
             per_episode = 7 * self.sizes[2] + 8
-            self.keep = sum(len(part) for part in self.kept[:1]) * per_episode <= MEMORY
+            self.keep = sum(len(part) for part in self.kept[:1]) * per_episode <= KEPT_BYTES
             if len(self.kept) > 256:
                 self.gathered(2**62)
 

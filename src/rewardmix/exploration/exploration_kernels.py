@@ -1,6 +1,16 @@
 """Kernels of exploration: plan in the augmented MDP, and play plans in a model.
 
 A choice is one number: 2 a for "play a and pick this step", 2 a + 1 for "play a", ANY for a uniformly random action.
+Choices are rows (H, S), one for each situation:
+
+    FIRST      nothing picked yet
+    THIRD      both picked
+    SHARED     after a first pick of which no pair is known
+    OWN + x    after the first pick x, where ``row_of[x]`` says so
+
+The columns of pair records, and of ``progress``, are those of ``_core.pair_counting``. A pair's LIMIT is the number of
+samples at which its rows are outdated; ``dirty`` (X,) marks those rows, DIRTY counts them, and NEWS counts the
+state-actions whose visits have reached ``visit_limits``. Planning resets all of these.
 """
 
 from __future__ import annotations
@@ -11,17 +21,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.jit import kernel
-from rewardmix._core.pair_counting import KEY, LIMIT, SAMPLES, add_pair, first_visits, slot_of
+from rewardmix._core.pair_counting import (
+    DIRTY,
+    EPISODES,
+    KEY,
+    LIMIT,
+    NEWS,
+    SAMPLES,
+    USED,
+    add_pair,
+    count_all_pairs,
+    count_pair,
+    slot_of,
+)
 from rewardmix._core.xoshiro import advance, pick
+from rewardmix.simulation_kernels import next_place
 
 ANY = -1
+"""The choice of a uniformly random action."""
+
 HALF = 1.0 / (1 << 32)
+"""Distance between two neighbouring draws from half a word."""
 
 FIRST, THIRD, SHARED, OWN = 0, 1, 2, 3
-"""Rows of ``Choices``: nothing picked, both picked, a first pick of which nothing is known, and from OWN on each."""
-
-EPISODES, USED, DIRTY, NEWS = 0, 1, 2, 3
-"""Places in ``progress``: episodes played, records of the pair table in use, outdated rows, outdated moves."""
+"""Rows of ``Choices``."""
 
 
 class Hat(NamedTuple):
@@ -43,30 +66,20 @@ class Choices(NamedTuple):
     row_of: NDArray[np.int64]  # (X,) the row that follows a first pick: SHARED, or its own
 
 
-class World(NamedTuple):
-    """A model in the form that ``play`` draws from."""
+class TallyArrays(NamedTuple):
+    """The counts that playing fills; ``PairCounts`` and what exploration counts besides."""
 
-    contexts: NDArray[np.float64]  # (M,) cumulative
-    initial: NDArray[np.float64]  # (S,) cumulative
-    rewards: NDArray[np.float64]  # (M, X, Z) cumulative
-    begins: NDArray[np.int64]  # (X + 1,)
-    successors: NDArray[np.int32]  # (nnz,)
-    keep: NDArray[np.float64]  # (nnz,) probability of keeping the place that was hit
-    aliases: NDArray[np.int32]  # (nnz,) the place to take otherwise
-
-
-class Counts(NamedTuple):
-    """The counts that ``play`` fills."""
-
+    records: NDArray[np.int64]  # pair table
+    multiplier: np.uint64
+    shift: np.uint64
+    outcomes: NDArray[np.int64]  # (X, Z)
+    mark: NDArray[np.int64]  # (X,)
+    dirty: NDArray[np.bool_]  # (X,) rows whose plan is outdated
+    progress: NDArray[np.int64]  # (4,)
     starts: NDArray[np.int64]  # (S,)
-    moves: NDArray[np.int64]  # (nnz,)
+    moves: NDArray[np.int64]  # (nnz,) of each place
     visits: NDArray[np.int64]  # (X,)
     visit_limits: NDArray[np.int64]  # (X,) visits at which T-hat is outdated
-    outcomes: NDArray[np.int64]  # (X, Z)
-    records: NDArray[np.int64]  # pair table
-    dirty: NDArray[np.bool_]  # (X,) rows whose plan is outdated
-    mark: NDArray[np.int64]  # (X,)
-    progress: NDArray[np.int64]  # (4,)
 
 
 class Kept(NamedTuple):
@@ -180,7 +193,7 @@ def high(word: Any) -> Any:
 
 @kernel
 def low(word: Any) -> Any:
-    """The lower half of a word, likewise."""
+    """The lower half of a word as a uniform float on [0, 1), a multiple of 2^-32."""
     return np.float64(word & np.uint64(0xFFFFFFFF)) * HALF
 
 
@@ -189,16 +202,6 @@ def halves(stream: Any) -> Any:
     """One word of a stream kept in an array, as two uniform floats: (upper half, lower half)."""
     word, stream[0], stream[1], stream[2], stream[3] = advance(stream[0], stream[1], stream[2], stream[3])
     return high(word), low(word)
-
-
-@kernel
-def successor(world: Any, x: Any, u: Any) -> Any:
-    """The place, among all lists of next states, that a uniform draw hits in the alias table of x."""
-    begin = world.begins[x]
-    where = u * (world.begins[x + 1] - begin)
-    i = np.int64(where)
-    other = np.int64(world.aliases[begin + i])
-    return begin + i if where - i < world.keep[begin + i] else other
 
 
 @kernel
@@ -211,65 +214,7 @@ def count_visit(counts: Any, x: Any) -> None:
 
 
 @kernel
-def watch(records: Any, slot: Any, growth: Any) -> Any:
-    """Whether this pair has grown enough since it was last planned with; moves its limit on if so."""
-    samples = records[slot, SAMPLES]
-    if samples < records[slot, LIMIT]:
-        return False
-    records[slot, LIMIT] = max(samples + 1, np.int64(np.ceil(growth * samples)))
-    return True
-
-
-@kernel
-def count_pair(
-    counts: Any, one: Any, other: Any, cell: Any, multiplier: Any, shift: Any, growth: Any, limit: Any, both: Any
-) -> None:
-    """One sample of the pair with key one * X + other; outdated rows are marked."""
-    slot = add_pair(counts.records, one * counts.mark.size + other, cell, multiplier, shift, limit)
-    if slot < 0:
-        slot = -1 - slot
-        counts.progress[USED] += 1
-    if watch(counts.records, slot, growth):
-        counts.progress[DIRTY] += 1
-        counts.dirty[one] = True
-        if both:
-            counts.dirty[other] = True
-
-
-@kernel
-def count_all_pairs(
-    counts: Any,
-    xs: Any,
-    zs: Any,
-    steps: Any,
-    multiplier: Any,
-    shift: Any,
-    growth: Any,
-    limit: Any,
-    seen: Any,
-    once: Any,
-    twice: Any,
-) -> None:
-    """First visits and all unordered pairs of them, of one episode."""
-    num_values = counts.outcomes.shape[1]
-    number = first_visits(xs, zs, steps, counts.mark, counts.progress[EPISODES] + 1, seen, once, twice)
-    for i in range(number):
-        x, z = seen[i], once[i]
-        counts.outcomes[x, z] += 1
-        if twice[i] >= 0:
-            count_pair(counts, x, x, z * num_values + twice[i], multiplier, shift, growth, limit, True)
-        for j in range(i):
-            y, other = seen[j], once[j]
-            if x < y:
-                count_pair(counts, x, y, z * num_values + other, multiplier, shift, growth, limit, True)
-            else:
-                count_pair(counts, y, x, other * num_values + z, multiplier, shift, growth, limit, True)
-
-
-@kernel
-def count_selected(
-    counts: Any, x1: Any, z1: Any, x2: Any, z2: Any, multiplier: Any, shift: Any, growth: Any, limit: Any
-) -> None:
+def count_selected(counts: Any, x1: Any, z1: Any, x2: Any, z2: Any, growth: Any, limit: Any) -> None:
     """The picked steps of one episode (-1: not picked), in their order."""
     if x1 < 0:
         return
@@ -278,8 +223,7 @@ def count_selected(
         return
     if x2 != x1:
         counts.outcomes[x2, z2] += 1
-    cell = z1 * counts.outcomes.shape[1] + z2
-    count_pair(counts, x1, x2, cell, multiplier, shift, growth, limit, False)
+    count_pair(counts, x1, x2, z1 * counts.outcomes.shape[1] + z2, growth, limit, False)
 
 
 @kernel
@@ -291,8 +235,6 @@ def count_played(
     lengths: Any,
     picks: Any,
     ordered: Any,
-    multiplier: Any,
-    shift: Any,
     growth: Any,
     limit: Any,
     move_records: Any,
@@ -306,8 +248,7 @@ def count_played(
     num_states = counts.starts.size
     num_actions = counts.mark.size // num_states
     horizon = actions.shape[1]
-    xs, zs, seen = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon, np.int64)
-    once, twice = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    xs, zs, room = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty((3, horizon), np.int64)
     new = 0
     for k in range(lengths.size):
         steps = lengths[k]
@@ -323,16 +264,16 @@ def count_played(
             i, j = picks[k, 0], picks[k, 1]
             x1, z1 = (xs[i], zs[i]) if i >= 0 else (-1, 0)
             x2, z2 = (xs[j], zs[j]) if j >= 0 else (-1, 0)
-            count_selected(counts, x1, z1, x2, z2, multiplier, shift, growth, limit)
+            count_selected(counts, x1, z1, x2, z2, growth, limit)
         else:
-            count_all_pairs(counts, xs, zs, steps, multiplier, shift, growth, limit, seen, once, twice)
+            count_all_pairs(counts, xs, zs, steps, growth, limit, room)
         counts.progress[EPISODES] += 1
     return new
 
 
 @kernel
-def play(
-    world: Any,
+def play_choices(
+    tables: Any,
     choices: Any,
     counts: Any,
     kept: Any,
@@ -340,30 +281,27 @@ def play(
     until: Any,
     patience: Any,
     ordered: Any,
-    multiplier: Any,
-    shift: Any,
-    room: Any,
+    capacity: Any,
     growth: Any,
     limit: Any,
 ) -> None:
     """Play the choices until there are ``until`` episodes, or a reason for a new plan once there are ``patience``.
 
-    Also stops when the pair table might overflow (``room`` records) or the room for kept episodes is full. One word of
-    the stream a step: its upper half draws the next state, its lower half the reward.
+    Also stops when the pair table might overflow (``capacity`` records) or the room for kept episodes is full. One word
+    of the stream a step: its upper half draws the next state, its lower half the reward.
     """
-    horizon, num_values = choices.rows.shape[1], world.rewards.shape[2]
+    horizon, num_values = choices.rows.shape[1], tables.rewards.shape[2]
     num_actions = counts.mark.size // choices.rows.shape[2]
     most = horizon * (horizon + 1) // 2
     keeping = kept.states.shape[0] > 0
-    xs, zs, seen = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon, np.int64)
-    once, twice = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    xs, zs, room = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty((3, horizon), np.int64)
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
-    while counts.progress[EPISODES] < until and counts.progress[USED] + most <= room:
+    while counts.progress[EPISODES] < until and counts.progress[USED] + most <= capacity:
         k = counts.progress[EPISODES]
         if keeping and k >= kept.states.shape[0]:
             break
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-        s, m = pick(world.initial, high(word)), pick(world.contexts, low(word))
+        s, m = pick(tables.initial, high(word)), pick(tables.contexts, low(word))
         counts.starts[s] += 1
         row, x1, z1, x2, z2 = FIRST, -1, 0, -1, 0
         for t in range(horizon):
@@ -375,13 +313,13 @@ def play(
             x = s * num_actions + (code >> 1)
             u, z = low(word), 0
             for i in range(num_values - 1):
-                z += u >= world.rewards[m, x, i]
-            place = successor(world, x, high(word))
+                z += u >= tables.rewards[m, x, i]
+            place = next_place(tables, x, high(word))
             counts.moves[place] += 1
             count_visit(counts, x)
             if keeping:
                 kept.states[k, t], kept.actions[k, t], kept.outcomes[k, t] = s, code >> 1, z
-            s = np.int64(world.successors[place])
+            s = np.int64(tables.successors[place])
             xs[t], zs[t] = x, z
             if code & 1 == 0:
                 if row == FIRST:
@@ -391,9 +329,9 @@ def play(
         if keeping:
             kept.states[k, horizon] = s
         if ordered:
-            count_selected(counts, x1, z1, x2, z2, multiplier, shift, growth, limit)
+            count_selected(counts, x1, z1, x2, z2, growth, limit)
         else:
-            count_all_pairs(counts, xs, zs, horizon, multiplier, shift, growth, limit, seen, once, twice)
+            count_all_pairs(counts, xs, zs, horizon, growth, limit, room)
         counts.progress[EPISODES] += 1
         if counts.progress[DIRTY] + counts.progress[NEWS] > 0 and counts.progress[EPISODES] >= patience:
             break

@@ -14,7 +14,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 
-BLOCK = 512
+_BLOCK = 512
 """State-actions looked at at once."""
 
 
@@ -38,8 +38,8 @@ class Coverage:
 
 
 @dataclass(frozen=True, eq=False)
-class Info:
-    """How it went.
+class ExplorationInfo:
+    """How an exploration went.
 
     Attributes:
         stopped: "budget", "threshold", "tried" or "interrupted" ("error" inside an ExplorationError).
@@ -72,7 +72,7 @@ class Info:
 
     def __repr__(self) -> str:
         return (
-            f"Info(stopped={self.stopped!r}, confidence={self.confidence!r}, counts={self.counts!r}, "
+            f"ExplorationInfo(stopped={self.stopped!r}, confidence={self.confidence!r}, counts={self.counts!r}, "
             f"growth={self.growth:g}, refreshes={self.refreshes}, rows_planned={self.rows_planned})"
         )
 
@@ -96,7 +96,7 @@ def check_gathered(moments: Moments, episodes: Episodes | None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """What was learnt.
+    """Everything that an exploration found out, and what it needs to go on.
 
     Attributes:
         moments: the counts of all episodes.
@@ -112,11 +112,11 @@ class Exploration:
     uncertainty: float
     gathered: Episodes | None
     stream: NDArray[np.uint64]
-    info: Info
+    info: ExplorationInfo
 
     def __post_init__(self) -> None:
         as_instance("moments", self.moments, Moments)
-        as_instance("info", self.info, Info)
+        as_instance("info", self.info, ExplorationInfo)
         check_stream(self.stream)
         as_number("uncertainty", self.uncertainty)
         if as_count("episodes", self.episodes, least=0) != self.moments.episodes:
@@ -167,8 +167,8 @@ def coverage(moments: Moments, model: RewardMixingMDP | None = None) -> Coverage
     when = second_steps(rows, starts, num_actions, moments.horizon)
     first, second = moments.pairs
     possible, possible_seen, least = 0, 0, moments.episodes
-    for begin in range(0, num_x, BLOCK):
-        block = np.arange(begin, min(begin + BLOCK, num_x))
+    for begin in range(0, num_x, _BLOCK):
+        block = np.arange(begin, min(begin + _BLOCK, num_x))
         can = possible_pairs(when, block, num_actions, moments.horizon)
         mine = (first >= begin) & (first < begin + block.size)
         counts = np.zeros(can.shape, np.int64)

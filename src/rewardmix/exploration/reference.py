@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix.exploration.bonuses import Confidence, Size
-from rewardmix.exploration.compiled_engine import world_of
-from rewardmix.exploration.exploration_kernels import halves, successor
+from rewardmix.exploration.exploration_kernels import halves
 from rewardmix.exploration.tally import Counting
 from rewardmix.model import RewardMixingMDP
+from rewardmix.simulation_kernels import Tables, next_place
 
 Picks = tuple[int | None, int | None]
 
@@ -121,17 +121,17 @@ class Reference:
 
     def run(self, episodes: int, stream: NDArray[np.uint64], threshold: float = -1.0) -> None:
         """While V_0 > threshold: play an episode, count, plan."""
-        world = world_of(self.model)
+        tables = Tables.of(self.model)
         while self.uncertainty > threshold and self.episodes < episodes:
-            steps = self.play(world, lambda: halves(stream))
+            steps = self.play(tables, lambda: halves(stream))
             self.count(steps)
             self.plan()
             self.curve.append(self.uncertainty)
 
-    def play(self, world: Any, draw: Callable[[], tuple[float, float]]) -> list[tuple[int, int, int, int]]:
+    def play(self, tables: Any, draw: Callable[[], tuple[float, float]]) -> list[tuple[int, int, int, int]]:
         """One episode: (s, a, outcome, z) of each step. The context m stays in here."""
         upper, lower = draw()
-        s, m = _pick(world.initial, upper), _pick(world.contexts, lower)
+        s, m = _pick(tables.initial, upper), _pick(tables.contexts, lower)
         self.starts[s] = self.starts.get(s, 0) + 1
         i: int = 1
         v: Picks = (None, None)
@@ -140,8 +140,8 @@ class Reference:
             a, z = self.act(t, i, v, s)
             x = s * self.model.num_actions + a
             upper, lower = draw()
-            steps.append((s, a, _pick(world.rewards[m, x], lower), z))
-            s_next = int(world.successors[successor(world, x, upper)])
+            steps.append((s, a, _pick(tables.rewards[m, x], lower), z))
+            s_next = int(tables.successors[next_place(tables, x, upper)])
             self.moves[x, s_next] = self.moves.get((x, s_next), 0) + 1
             self.visits[x] += 1
             i, v = augmented_rule(i, v, x, z)

@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 
 from rewardmix import theory
 from rewardmix.exploration import exploration_kernels as kernels
-from rewardmix.exploration.augmented import Plan
+from rewardmix.exploration.augmented import PairPlan
 from rewardmix.exploration.exploration_kernels import Choices
 
-Strategy = Callable[[Plan], Choices]
+Strategy = Callable[[PairPlan], Choices]
 """What to play, given the plan. ``optimistic`` plays the plan; baselines do something else."""
 
 
-def optimistic(plan: Plan) -> Choices:
+def optimistic(plan: PairPlan) -> Choices:
     """Play what the plan says: Algorithm 2."""
     return plan.choices
 
 
-def uniformly(plan: Plan) -> Choices:
+def uniformly(plan: PairPlan) -> Choices:
     """Every action equally likely, always."""
     return _everywhere(plan, np.full_like(plan.choices.rows[kernels.FIRST], kernels.ANY))
 
 
-def first_order(plan: Plan) -> Choices:
+def first_order(plan: PairPlan) -> Choices:
     """Reward-free exploration of single state-actions, in the manner of RF-UCRL (Kaufmann et al. 2021).
 
     The bonus of x is min(1, sqrt(S / 4n(x))), added along the way: what pays is to see x, not to see it together
@@ -42,6 +42,6 @@ def first_order(plan: Plan) -> Choices:
     return _everywhere(plan, first)
 
 
-def _everywhere(plan: Plan, first: NDArray[np.int16]) -> Choices:
+def _everywhere(plan: PairPlan, first: NDArray[np.int16]) -> Choices:
     """Choices that never pick, so that no other row is ever looked at."""
     return Choices(first[None], plan.choices.row_of)

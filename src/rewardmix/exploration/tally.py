@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from rewardmix._core.checks import Floats, refuse
+from rewardmix._core.pair_counting import EPISODES, USED
 from rewardmix._core.pair_table import Counts, PairTable, unordered
 from rewardmix._core.widths import state_width
+from rewardmix.exploration.exploration_kernels import TallyArrays, count_played
 from rewardmix.moments import Moments
 
 
@@ -58,6 +60,7 @@ class Tally:
     dirty: NDArray[np.bool_]
     mark: Counts
     progress: Counts = field(default_factory=lambda: np.zeros(4, np.int64))
+    joined: TallyArrays | None = None
 
     @staticmethod
     def fresh(
@@ -98,17 +101,41 @@ class Tally:
     @property
     def episodes(self) -> int:
         """Episodes counted."""
-        return int(self.progress[0])
+        return int(self.progress[EPISODES])
 
     @property
     def ended_early(self) -> bool:
         """Whether any episode ended before its horizon, by the lists."""
         return bool((self.moves[self.successors == self.num_states] > 0).any())
 
-    def make_room(self) -> None:
-        """Let the pair table have room for the pairs of one more episode."""
-        self.pairs.used = int(self.progress[1])
-        self.pairs.make_room(self.horizon * (self.horizon + 1) // 2)
+    @property
+    def arrays(self) -> TallyArrays:
+        """The arrays that kernels add to, put together anew only when the pair table has grown."""
+        if self.joined is None or self.joined.records is not self.pairs.records:
+            own = {name: getattr(self, name) for name in TallyArrays._fields[3:]}
+            self.joined = TallyArrays(self.pairs.records, *self.pairs.hashing, **own)
+        return self.joined
+
+    @property
+    def pairs_an_episode(self) -> int:
+        """The most different pairs that one episode can have."""
+        return self.horizon * (self.horizon + 1) // 2
+
+    def make_room(self, needed: int) -> None:
+        """Let the pair table have room for ``needed`` new pairs."""
+        self.pairs.used = int(self.progress[USED])
+        self.pairs.make_room(needed)
+
+    def count(self, played: tuple[Any, Any, Any, Any], picks: Counts, growth: float, limit: int) -> None:
+        """Count (states, actions, outcomes, lengths) of episodes of an environment; see ``count_played``."""
+        moves = self.seen_moves
+        assert moves is not None  # where moves lead is not known beforehand
+        number, length = played[1].shape
+        self.make_room(number * length * (length + 1) // 2)
+        moves.make_room(number * length)
+        moves.used += count_played(
+            self.arrays, *played, picks, self.ordered, growth, limit, moves.records, *moves.hashing
+        )
 
     def list_moves(self) -> None:
         """Bring the lists of next states up to date with the moves that were seen."""
@@ -164,8 +191,8 @@ class Tally:
             else (moments.pair_keys, moments.pair_tables)
         )
         self.pairs.add(keys, tables)
-        self.progress[0] += moments.episodes
-        self.progress[1] = self.pairs.used
+        self.progress[EPISODES] += moments.episodes
+        self.progress[USED] = self.pairs.used
 
     def _add_moves(self, more: csr_array) -> None:
         coo = more.tocoo()

@@ -26,7 +26,6 @@ from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import ABSENT, Episodes, room_for
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.workers import Callback, Workers, reported
-from rewardmix.model import state_action
 from rewardmix.moments import Moments
 
 if TYPE_CHECKING:
@@ -94,11 +93,7 @@ class Compact:
     @staticmethod
     def of(episodes: Episodes, schema: LogSchema) -> Compact:
         """From padded arrays."""
-        present = episodes.present
-        x = state_action(
-            episodes.states[:, :-1].astype(np.int32), episodes.actions.astype(np.int32), schema.num_actions
-        )
-        symbols = (x * schema.num_values + episodes.outcomes)[present].astype(np.int32)
+        symbols = episodes.symbols.astype(np.int32, copy=False)
         last = episodes.states[np.arange(len(episodes)), episodes.lengths]
         return Compact(symbols, episodes.lengths.astype(np.int32), last.astype(np.int32))
 
@@ -248,9 +243,7 @@ class Log:
 
     def count(self, on_update: Callback | None = None) -> Moments:
         """The counts of all episodes, part by part."""
-        from rewardmix.logs.log_moments import moments_of
-
-        counts: Moments = self.total(moments_of, on_update=on_update)
+        counts: Moments = self.total(_moments, on_update=on_update)
         return counts
 
     def total(self, function: Callable[..., Any], *common: Any, on_update: Callback | None = None) -> Any:
@@ -277,6 +270,11 @@ class Log:
 
     def _whole(self) -> Compact:
         return join_parts([loaded(part) for part in self.parts])
+
+
+def _moments(part: Any, schema: LogSchema) -> Moments:
+    compact = loaded(part)
+    return Moments.of_steps(compact.symbols, compact.lengths, compact.last, schema)
 
 
 def _some(part: Any, number: int, share: float, seed: int) -> Compact:

@@ -185,7 +185,7 @@ class Agent:
         self._stream, self._shares = (streams.stream(known.seed, role) for role in (Role.LOOKS, Role.VISITS))
         self._record = Record.blank(known)
         blank = posterior.prior_chains(num_x, known.reward_values.size, known.num_contexts, known.weights, self._stream)
-        self._decide, self._uniform = decide, xoshiro.uniform
+        self._decide, self._uniform = decide, xoshiro.uniform_draw
         self._decision = decide(self._record, blank, self._stream)
         self._open: dict[int | str, Visit] = {}
         self._pending: list[list[Step | int]] = []

@@ -192,9 +192,9 @@ class ModelWorld(World):
     def played(self, policy: Any, number: int) -> Episodes:
         """Of a stream that goes on."""
         model = self.model
-        run, arguments = self.ready[id(policy)]
+        run, flat = self.ready[id(policy)]
         room = room_for(number, model.horizon, model.num_states, model.num_actions, model.num_values)
-        run(*self.tables, *arguments, self.stream, *room)
+        run(self.tables, flat, self.stream, *room)
         lengths = np.full(number, model.horizon, length_width(model.horizon))
         parts = dict(zip(("states", "actions", "outcomes", "lengths"), (*room, lengths), strict=True))
         return Episodes.trusted(parts, model.num_states, model.num_actions, model.reward_values)

@@ -15,7 +15,7 @@ import numpy as np
 from rewardmix._core.binomial import binomial
 from rewardmix._core.jit import kernel
 from rewardmix._core.portable import exp, log
-from rewardmix._core.xoshiro import uniform
+from rewardmix._core.xoshiro import uniform_draw
 
 TINY, LOG_TINY = 1e-100, 230.25850929940458
 """A product below this is divided by it, and so much is taken off its logarithm."""
@@ -31,7 +31,7 @@ LEAST = 1e-300
 def normal(stream: Any) -> Any:
     """A standard normal draw, by Marsaglia's polar method."""
     while True:
-        a, b = 2.0 * uniform(stream) - 1.0, 2.0 * uniform(stream) - 1.0
+        a, b = 2.0 * uniform_draw(stream) - 1.0, 2.0 * uniform_draw(stream) - 1.0
         square = a * a + b * b
         if 0.0 < square < 1.0:
             return a * math.sqrt(-2.0 * log(square) / square)
@@ -42,7 +42,7 @@ def gamma(shape: Any, stream: Any) -> Any:
     """A gamma draw of scale 1 (Marsaglia and Tsang 2000); shapes below 1 from the next one, times U^(1/shape)."""
     boost = 1.0
     if shape < 1.0:
-        u = 1.0 - uniform(stream)
+        u = 1.0 - uniform_draw(stream)
         boost = exp(log(u) / shape)
         shape = shape + 1.0
     d = shape - 1.0 / 3.0
@@ -53,7 +53,7 @@ def gamma(shape: Any, stream: Any) -> Any:
         if v <= 0.0:
             continue
         v = v * v * v
-        u = 1.0 - uniform(stream)
+        u = 1.0 - uniform_draw(stream)
         if log(u) < 0.5 * x * x + d - d * v + d * log(v):
             return boost * d * v
 
@@ -67,7 +67,7 @@ def dirichlet(shapes: Any, stream: Any, out: Any) -> None:
         total += out[i]
     if total <= 0.0:  # shapes so small that all draws vanished: one outcome has it all
         out[:] = 0.0
-        out[np.int64(uniform(stream) * shapes.size)] = 1.0
+        out[np.int64(uniform_draw(stream) * shapes.size)] = 1.0
         return
     for i in range(shapes.size):
         out[i] /= total
@@ -114,7 +114,7 @@ def share_out(copies: Any, sums: Any, stream: Any, out: Any) -> None:
     out[:] = 0.0
     if copies <= FEW:
         for _ in range(copies):
-            u = uniform(stream) * sums[last]
+            u = uniform_draw(stream) * sums[last]
             chosen = 0
             for m in range(last):
                 chosen += u >= sums[m]
@@ -192,9 +192,9 @@ def choose_block(together: Any, peaks: Any, alone: Any, stream: Any, block: Any)
     y belongs to it if n(x, y) / min(max_z n(x, z), max_z n(y, z)) >= u, u uniform. It depends on counts alone, so that
     swapping twice gives back what was there.
     """
-    pivot = np.int64(uniform(stream) * peaks.size)
-    single = uniform(stream) < alone
-    u = 1.0 - uniform(stream)
+    pivot = np.int64(uniform_draw(stream) * peaks.size)
+    single = uniform_draw(stream) < alone
+    u = 1.0 - uniform_draw(stream)
     for y in range(peaks.size):
         least = min(peaks[pivot], peaks[y])
         block[y] = y == pivot or (not single and least > 0 and together[pivot, y] >= u * least)
@@ -231,11 +231,11 @@ def flip(
     block = np.empty(peaks.size, np.bool_)
     choose_block(together, peaks, alone, stream, block)
     contexts = weights.size
-    one = np.int64(uniform(stream) * contexts)
-    other = (one + 1 + np.int64(uniform(stream) * (contexts - 1))) % contexts
+    one = np.int64(uniform_draw(stream) * contexts)
+    other = (one + 1 + np.int64(uniform_draw(stream) * (contexts - 1))) % contexts
     swap(block, one, other, num_values, table)
     after = log_likelihood(symbols, offsets, counts, weights, table)
-    if log(1.0 - uniform(stream)) <= after - before:
+    if log(1.0 - uniform_draw(stream)) <= after - before:
         return after
     swap(block, one, other, num_values, table)
     return before

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.pair_counting import FREE, KEY, LIMIT
+from rewardmix._core.pair_counting import DIRTY, FREE, KEY, LIMIT, NEWS
 from rewardmix._core.widths import symbol_width
 from rewardmix.episodes import Episodes
-from rewardmix.exploration import exploration_kernels as kernels
-from rewardmix.exploration.compiled_engine import counts_of
+from rewardmix.exploration.exploration_kernels import set_limits
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import state_action
 from rewardmix.online.posterior import Evidence
@@ -69,7 +68,7 @@ class Record:
     @property
     def due(self) -> bool:
         """Whether some count has grown enough for another look."""
-        grown = self.tally.progress[kernels.DIRTY] + self.tally.progress[kernels.NEWS] > 0
+        grown = self.tally.progress[DIRTY] + self.tally.progress[NEWS] > 0
         return bool(grown) or self.episodes >= self.looked + max(1, int(LONGEST * self.looked))
 
     def add(self, states: NDArray[Any], actions: NDArray[Any], outcomes: NDArray[Any]) -> None:
@@ -78,18 +77,10 @@ class Record:
         if number == 0 or length == 0:
             return
         tally = self.tally
-        tally.pairs.used = int(tally.progress[kernels.USED])
-        tally.pairs.make_room(number * length * (length + 1) // 2)
-        moves = tally.seen_moves
-        assert moves is not None  # an agent does not know where moves lead
-        moves.make_room(number * length)
         steps, no_picks = np.full(number, length, np.int32), np.full((number, 2), -1, np.int64)
         path, played, paid = (np.ascontiguousarray(part, np.int32) for part in (states, actions, outcomes))
         tally.mark[:] = 0  # stamps of visits of another length would be read wrongly
-        moves.used += kernels.count_played(
-            counts_of(tally), path, played, paid, steps, no_picks, tally.ordered,
-            *tally.pairs.hashing, GROWTH, FEW, moves.records, *moves.hashing,
-        )  # fmt: skip
+        tally.count((path, played, paid, steps), no_picks, GROWTH, FEW)
         x = state_action(path[:, :-1].astype(np.int64), played, tally.num_actions)
         symbols = (x * self.bags.num_values + paid).astype(self.bags.symbols.dtype).ravel()
         offsets = np.arange(number + 1, dtype=np.int64) * length
@@ -124,9 +115,9 @@ class Record:
         self.looked = tally.episodes
         tally.visit_limits[:] = np.ceil(GROWTH * np.maximum(tally.visits, FEW)).astype(np.int64)
         nothing = np.zeros(tally.num_x, bool)
-        kernels.set_limits(tally.pairs.records, GROWTH, FEW, tally.ordered, tally.num_x, nothing)
+        set_limits(tally.pairs.records, GROWTH, FEW, tally.ordered, tally.num_x, nothing)
         tally.dirty[:] = False
-        tally.progress[kernels.DIRTY] = tally.progress[kernels.NEWS] = 0
+        tally.progress[DIRTY] = tally.progress[NEWS] = 0
 
     def limits(self) -> NDArray[np.int64]:
         """(P,) limits of the pairs, in the order of their keys."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from rewardmix._core import storage
 from rewardmix._core.checks import as_floats, as_indices, check_shape, refuse
+from rewardmix._core.pair_counting import DIRTY, NEWS
 from rewardmix._core.storage import Arrays
-from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.moments import packed as packed_moments
 from rewardmix.moments import unpacked as unpacked_moments
 from rewardmix.online.agent import Agent, Visit
@@ -93,7 +93,7 @@ def _record(agent: Agent) -> Arrays:
     record = agent._record
     record.merge()
     bags = {"symbols": record.bags.symbols, "offsets": record.bags.offsets, "counts": record.bags.counts}
-    due = record.tally.progress[[kernels.DIRTY, kernels.NEWS]]
+    due = record.tally.progress[[DIRTY, NEWS]]
     return {**bags, "pair_limits": record.limits(), "visit_limits": record.tally.visit_limits.copy(), "due": due}
 
 
@@ -110,7 +110,7 @@ def _restore_record(agent: Agent, arrays: Arrays, looked: int) -> None:
         check_shape(name, arrays[name], (size,))
     record.tally.visit_limits[:] = arrays["visit_limits"]
     record.set_limits(arrays["pair_limits"])
-    record.tally.progress[[kernels.DIRTY, kernels.NEWS]] = arrays["due"]
+    record.tally.progress[[DIRTY, NEWS]] = arrays["due"]
     record.looked = looked
 
 
