@@ -156,19 +156,20 @@ def _opened(path: str, dictionaries: tuple[str, ...], checksums: bool, changed: 
     )
 
 
+def value_type(kind: Any) -> Any:
+    """The type of the values of a dictionary; any other type as it is."""
+    return kind.value_type if library().types.is_dictionary(kind) else kind
+
+
 def is_text(kind: Any) -> bool:
     """Whether an Arrow type holds labels."""
-    types = library().types
-    if types.is_dictionary(kind):
-        return is_text(kind.value_type)
+    types, kind = library().types, value_type(kind)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def is_number(kind: Any) -> bool:
     """Whether an Arrow type holds numbers (or truth values, or nothing at all)."""
-    types = library().types
-    if types.is_dictionary(kind):
-        return is_number(kind.value_type)
+    types, kind = library().types, value_type(kind)
     plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
     return bool(plain or types.is_decimal(kind))
 
@@ -180,16 +181,13 @@ def is_whole_decimal(kind: Any) -> bool:
 
 def is_fraction(kind: Any) -> bool:
     """Whether an Arrow type holds decimal numbers that are none of these, so that no float tells them all apart."""
-    types = library().types
-    if types.is_dictionary(kind):
-        return is_fraction(kind.value_type)
-    return bool(types.is_decimal(kind) and not is_whole_decimal(kind))
+    kind = value_type(kind)
+    return bool(library().types.is_decimal(kind) and not is_whole_decimal(kind))
 
 
 def is_nothing(kind: Any) -> bool:
     """Whether an Arrow type holds nothing but nulls."""
-    types = library().types
-    return bool(types.is_null(kind) or (types.is_dictionary(kind) and types.is_null(kind.value_type)))
+    return bool(library().types.is_null(value_type(kind)))
 
 
 def column_names(frame: Any) -> list[str] | None:

@@ -52,12 +52,9 @@ class LogSchema:
         values = as_distinct_rewards(self.reward_values)
         if self.num_state_actions * values.size > MOST_STATE_ACTIONS:
             found = f"{self.num_states} states x {self.num_actions} actions x {values.size} reward values"
-            refuse(
-                "log",
-                found,
-                f"at most {MOST_STATE_ACTIONS} in all; are the columns of states and actions really identifiers of "
-                "something else, or are rewards measurements that should be rounded?",
-            )
+            advice = "are the columns of states and actions really identifiers of something else, or are rewards "
+            advice += "measurements that should be rounded?"
+            refuse("log", found, f"at most {MOST_STATE_ACTIONS} in all; {advice}")
         object.__setattr__(self, "reward_values", values)
         object.__setattr__(self, "state_names", as_names("state_names", self.state_names, self.num_states))
         object.__setattr__(self, "action_names", as_names("action_names", self.action_names, self.num_actions))

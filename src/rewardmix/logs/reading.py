@@ -164,14 +164,8 @@ def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Lo
     horizon = declared.horizon or episodes.horizon
     if horizon < longest:
         refuse("horizon", horizon, f"at least {longest}, the longest episode")
-    schema = LogSchema(
-        episodes.num_states,
-        episodes.num_actions,
-        horizon,
-        episodes.reward_values,
-        declared.state_names,
-        declared.action_names,
-    )
+    sizes = episodes.num_states, episodes.num_actions, horizon, episodes.reward_values
+    schema = LogSchema(*sizes, declared.state_names, declared.action_names)
     if not len(episodes):
         refuse("log", "no episodes", "at least one")
     size = max(1, arrow.BATCH // max(1, horizon))
@@ -193,20 +187,12 @@ def _checked_log(
     if problems and (not skip_bad or twice):
         _refuse_all(problems, episodes - kept, episodes, skip_bad)
     if not kept:
-        refuse(
-            "log",
-            "no episodes" if not episodes else f"{episodes} episodes, all of them bad",
-            "at least one good episode",
-        )
-    longest = max(one.longest for one in checked)
-    schema = LogSchema(
-        limits.num_states,
-        limits.num_actions,
-        declared.horizon or longest,
-        np.asarray(limits.reward_values),
-        coding.state_names or declared.state_names,
-        coding.action_names or declared.action_names,
-    )
+        found = f"{episodes} episodes, all of them bad" if episodes else "no episodes"
+        refuse("log", found, "at least one good episode")
+    horizon = declared.horizon or max(one.longest for one in checked)
+    sizes = limits.num_states, limits.num_actions, horizon, np.asarray(limits.reward_values)
+    labels = coding.state_names or declared.state_names, coding.action_names or declared.action_names
+    schema = LogSchema(*sizes, *labels)
     notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
     return Log(schema, tuple(one.part for one in checked if len(one.part)), workers, notes)
 

@@ -51,10 +51,14 @@ def write(
         as_names("action_names", action_names, first.num_actions),
     )
     schema = LogSchema(first.num_states, first.num_actions, first.horizon, first.reward_values, *names)
-    tables = _tables(chain([first], parts), schema, as_count("rows_per_group", rows_per_group))
+    rows = as_count("rows_per_group", rows_per_group)
     with replacing("path", path) as temporary:
         save = _save_csv if os.fspath(path).lower().endswith(".csv") else _save_parquet
-        save(temporary, tables, schema)
+        groups = _tables(chain([first], parts), schema, rows)
+        head = next(groups, None)
+        if head is None:
+            refuse("episodes", "no episodes", "at least one")
+        save(temporary, chain([head], groups), head.schema, schema)
 
 
 def _parts(episodes: Any) -> Iterator[Episodes]:
@@ -131,17 +135,13 @@ def _labelled(values: Any, names: Sequence[str]) -> Any:
     pa = arrow.library()
     unknown = values == ABSENT
     mask = unknown if unknown.any() else None
-    if not names:
-        return pa.array(values.astype(np.int32), mask=mask)
     codes = pa.array(values.astype(np.int32), mask=mask)
+    if not names:
+        return codes
     return pa.DictionaryArray.from_arrays(codes, pa.array(list(names), pa.string()))
 
 
-def _save_parquet(path: str, tables: Iterator[Any], schema: LogSchema) -> None:
-    pa = arrow.library()
-    first = next(tables, None)
-    if first is None:
-        refuse("episodes", "no episodes", "at least one")
+def _save_parquet(path: str, tables: Iterable[Any], form: Any, schema: LogSchema) -> None:
     options = {
         "use_dictionary": DICTIONARIES,
         "column_encoding": {"episode": "DELTA_BINARY_PACKED"},
@@ -149,35 +149,16 @@ def _save_parquet(path: str, tables: Iterator[Any], schema: LogSchema) -> None:
         "write_statistics": ["episode", "step"],
     }
     rows = 0
-    with pa.parquet.ParquetWriter(path, first.schema, **options) as writer:
-        for table in chain([first], tables):
+    with arrow.library().parquet.ParquetWriter(path, form, **options) as writer:
+        for table in tables:
             writer.write_table(table, row_group_size=table.num_rows)
             rows += table.num_rows
-        body = {
-            "rows": rows,
-            "num_states": schema.num_states,
-            "num_actions": schema.num_actions,
-            "horizon": schema.horizon,
-            "reward_values": schema.reward_values.tolist(),
-            "state_names": list(schema.state_names),
-            "action_names": list(schema.action_names),
-        }
-        writer.add_key_value_metadata({METADATA: described(body)})
+        about = {"rows": rows, **vars(schema), "reward_values": schema.reward_values.tolist()}
+        writer.add_key_value_metadata({METADATA: described(about)})
 
 
-def _save_csv(path: str, tables: Iterator[Any], schema: LogSchema) -> None:
-    pa = arrow.library()
-    first = next(tables, None)
-    if first is None:
-        refuse("episodes", "no episodes", "at least one")
-    first = _plain(first)
-    with pa.csv.CSVWriter(path, first.schema) as writer:
-        for table in chain([first], map(_plain, tables)):
-            writer.write_table(table)
-
-
-def _plain(table: Any) -> Any:
-    """Dictionaries as text, which is all that CSV has."""
-    pa = arrow.library()
-    fields = [pa.field(f.name, f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in table.schema]
-    return table.cast(pa.schema(fields))
+def _save_csv(path: str, tables: Iterable[Any], form: Any, schema: LogSchema) -> None:
+    plain = arrow.library().schema([(field.name, arrow.value_type(field.type)) for field in form])
+    with arrow.library().csv.CSVWriter(path, plain) as writer:
+        for table in tables:
+            writer.write_table(table.cast(plain))  # dictionaries as text, which is all that CSV has
