@@ -188,20 +188,20 @@ def _part(arrays: Arrays, name: str) -> Arrays:
 
 
 def _pack_agent(agent: Agent) -> Packed:
-    from rewardmix.online import state  # with kernels
+    from rewardmix.online import agent_state  # with kernels
 
-    arrays, meta, policies = state.packed(agent)
+    arrays, meta, policies = agent_state.packed_agent(agent)
     parts = {f"policy.{number}": _pack_controller(policy) for number, policy in enumerate(policies)}
     held, said = _joined(parts)
     return {**arrays, **held}, {**meta, "policies": list(said.values())}
 
 
 def _unpack_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
-    from rewardmix.online import state
+    from rewardmix.online import agent_state
 
     said = storage.entry(meta, "policies", list)
     policies = [_unpack_controller(_part(arrays, f"policy.{number}"), told) for number, told in enumerate(said)]
-    return state.unpacked(arrays, meta, policies)
+    return agent_state.unpacked_agent(arrays, meta, policies)
 
 
 FORMS = {

@@ -12,7 +12,7 @@ import pytest
 
 import rewardmix as rm
 from rewardmix import problems
-from rewardmix.online import decision, state
+from rewardmix.online import agent_state, decision
 from rewardmix.planning import plan
 
 
@@ -62,7 +62,7 @@ def play(agent, world, first, number, *, learn=True):
 
 def same(one, other):
     """Whether two agents are the same data."""
-    left, right = state.packed(one), state.packed(other)
+    left, right = agent_state.packed_agent(one), agent_state.packed_agent(other)
     assert left[1] == right[1]
     assert left[0].keys() == right[0].keys()
     for name in left[0]:
@@ -287,10 +287,10 @@ def test_the_search_goes_where_little_was_tried_and_stops_there():
     agent, world = agent_for(model), Walker(model, 1)
     play(agent, world, 0, 200)
     policy, uncertainty = decision.search_for_the_strange(agent._record)
-    assert uncertainty <= decision.UNKNOWN
+    assert uncertainty <= decision.LOOKED_FOR
     assert policy.horizon == model.horizon
     tries = agent._record.tally.visits.reshape(model.num_states, -1)
-    assert (tries[:3] >= decision.TRIED).all()  # the dials; every action there was tried
+    assert (tries[:3] >= decision.STRANGE_BELOW).all()  # the dials; every action there was tried
 
 
 def test_whole_episodes_can_be_added(model):

@@ -9,12 +9,13 @@ from bands import assert_within
 from online.posterior_oracle import posterior_means
 from rewardmix._core.streams import Role
 from rewardmix._core.streams import stream as stream_of
-from rewardmix.online import kernels, posterior
-from rewardmix.online.posterior import Chains, Evidence
+from rewardmix.online import posterior
+from rewardmix.online import posterior_kernels as kernels
+from rewardmix.online.posterior import Chains, RewardEvidence
 from rewardmix.recovery.bags import Bags, merge_bags
 
 
-def evidence_of(episodes, num_points, num_values) -> Evidence:
+def evidence_of(episodes, num_points, num_values) -> RewardEvidence:
     lengths = [len(steps) for steps in episodes]
     symbols = np.array([x * num_values + z for steps in episodes for x, z in steps], np.int32)
     together = np.zeros((num_points, num_points), np.int64)
@@ -23,7 +24,7 @@ def evidence_of(episodes, num_points, num_values) -> Evidence:
         for x in seen:
             together[x, seen] += 1
     bags = Bags(symbols, np.concatenate([[0], np.cumsum(lengths)]), np.ones(len(episodes)), num_points, num_values)
-    return Evidence(merge_bags(bags), together)
+    return RewardEvidence(merge_bags(bags), together)
 
 
 def drawn_episodes(weights, laws, visited, rng):
@@ -70,13 +71,13 @@ def test_means_are_those_of_enumeration(case, weights):
         assert (np.abs(found.mean(axis=0) - exact) <= 5.5 * error + 1e-12).all(), (found.mean(axis=0), exact, error)
 
 
-def statistics(chains: Chains, evidence: Evidence) -> list[float]:
+def statistics(chains: Chains, evidence: RewardEvidence) -> list[float]:
     weights, table = chains.weights[0], chains.tables[0]
     return [
         float(weights @ table[1]),
         float((weights * table[1] * table[3]).sum()),
         float((weights * table[5] ** 2).sum()),
-        float(kernels.log_likelihood(*evidence.arrays, weights, table)),
+        float(kernels.log_likelihood(evidence.arrays, weights, table)),
         float(table[1, 0]),
         float(weights[0]),
     ]
@@ -84,18 +85,17 @@ def statistics(chains: Chains, evidence: Evidence) -> list[float]:
 
 def step(chains, evidence, stream, *, forward):
     """A sweep and two flips, or in the other order: the reverse of it."""
-    peaks, values = evidence.peaks, evidence.bags.num_values
+    prior = posterior.prior_of(chains.known, evidence.bags.num_values)
     weights, tables = chains.weights.copy(), chains.tables.copy()
-    known = 0.0 if chains.known else posterior.WEIGHTS
 
     def sweep():
-        kernels.gibbs_sweep(*evidence.arrays, posterior.LAWS, known, values, stream, weights[0], tables[0])
+        kernels.gibbs_sweep(evidence.arrays, prior, stream, weights[0], tables[0])
 
     def flip():
         for _ in range(2):
-            before = kernels.log_likelihood(*evidence.arrays, weights[0], tables[0])
-            parts = (evidence.together, peaks, posterior.ALONE, values, stream, weights[0], tables[0], before)
-            kernels.flip(*evidence.arrays, *parts)
+            before = kernels.log_likelihood(evidence.arrays, weights[0], tables[0])
+            parts = (evidence.meetings, prior.num_values, stream, weights[0], tables[0], before)
+            kernels.flip(evidence.arrays, *parts)
 
     for move in (sweep, flip) if forward else (flip, sweep):
         move()
@@ -169,19 +169,19 @@ def test_an_update_depends_on_the_multiset_of_episodes_alone():
         stream = stream_of(0, Role.SIMULATION)
         evidence = evidence_of([episodes[i][::-1] for i in order], 3, 2)
         chains = posterior.prior_chains(3, 2, 2, None, stream)
-        answers.append(posterior.update(chains, evidence, stream))
+        answers.append(posterior.updated(chains, evidence, stream))
     np.testing.assert_array_equal(answers[0].tables, answers[1].tables)
     np.testing.assert_array_equal(answers[0].weights, answers[1].weights)
 
 
-@pytest.mark.parametrize("copies", [kernels.FEW, kernels.FEW + 1, 400])
+@pytest.mark.parametrize("copies", [kernels.ONE_BY_ONE, kernels.ONE_BY_ONE + 1, 400])
 def test_equal_episodes_are_shared_out_like_single_ones(copies):
     weights, table = np.array([0.5, 0.3, 0.2]), np.array([[0.8, 0.5, 0.1], [0.2, 0.5, 0.9]])
     symbols, offsets, counts = np.array([1, 1, 0], np.int32), np.array([0, 3]), np.array([float(copies)])
     joint = weights * table[1] ** 2 * table[0]
     stream, sizes, outcomes, total = stream_of(7, Role.SIMULATION), np.empty(3), np.empty((2, 3)), np.zeros(3)
     for _ in range(500):
-        kernels.draw_contexts(symbols, offsets, counts, weights, table, stream, sizes, outcomes)
+        kernels.draw_contexts(kernels.BagArrays(symbols, offsets, counts), weights, table, stream, sizes, outcomes)
         assert sizes.sum() == copies
         np.testing.assert_array_equal(outcomes, [sizes, 2 * sizes])
         total += sizes

@@ -268,18 +268,18 @@ class Agent:
     def model(self) -> RewardMixingMDP:
         """The world as it most likely is: the best chain climbed to the top of its hill, moves as expected."""
         from rewardmix.online import posterior
-        from rewardmix.online.decision import move_counts, world_of
+        from rewardmix.online.decision import assembled_model, move_counts
         from rewardmix.recovery import likelihood
 
         with self._learning:
             self._count()
             chains, bags = self._decision.chains, self._record.evidence().bags
-            best = posterior.mixture_of(chains, int(chains.logliks.argmax()), self.reward_values.size)
+            best = posterior.chain_mixture(chains, int(chains.logliks.argmax()), self.reward_values.size)
             fit = likelihood.ascend(
                 lambda mixture: likelihood.e_step(bags, mixture), best, average=bags.average, weights=self.weights
             )
             counts = move_counts(self._record)
-            return world_of(self._record, fit.mixture, counts / counts.sum(axis=1, keepdims=True))
+            return assembled_model(self._record, fit.mixture, counts / counts.sum(axis=1, keepdims=True))
 
     def policy(self) -> Controller:
         """What to play if nothing more is to be learnt: the best policy of ``model()``."""

@@ -1,8 +1,8 @@
 """What to play next, given what was seen: open the world first, then sample from the posterior and plan.
 
     look again when some n(x) or n(x, y) has grown by half, or the episodes by a quarter:
-        V_0 = the largest chance to meet, within an episode, an x that was tried less than TRIED times
-        if V_0 > UNKNOWN:   play the policy that has it
+        V_0 = the largest chance to meet, within an episode, an x that was tried less than STRANGE_BELOW times
+        if V_0 > LOOKED_FOR:   play the policy that has it
         else:               carry the chains of the posterior on
                             for each chain: draw laws and moves around it, and plan in the world that was drawn
                             visits are shared out among these policies by chance
@@ -30,18 +30,19 @@ from rewardmix.exploration import exploration_kernels as augmented_kernels
 from rewardmix.exploration.augmented import estimate, start_value
 from rewardmix.exploration.bonuses import Size
 from rewardmix.model import RewardMixingMDP
-from rewardmix.online import kernels, posterior
-from rewardmix.online.posterior import Chains, Evidence, Stream
+from rewardmix.online import posterior
+from rewardmix.online.posterior import Chains, RewardEvidence, Stream
+from rewardmix.online.posterior_kernels import draw_rows
 from rewardmix.online.record import Record
 from rewardmix.planning import plan
 from rewardmix.policy import Controller
 from rewardmix.recovery.likelihood import Mixture
 
-TRIED = 4
+STRANGE_BELOW = 4
 """Tries after which a state-action is no longer strange: a door that opens every second time stays shut at all of them
 one time in sixteen."""
 
-UNKNOWN = 0.1
+LOOKED_FOR = 0.1
 """Chance to meet a strange state-action above which it is looked for."""
 
 MOVES = 1.0
@@ -51,13 +52,13 @@ SHARPNESS = 2.0
 """Of the draws that are played: moves are taken as if each had been seen so often, and rewards of what was met often.
 Draws as wide as the posterior cost more than they find out once most of the world is known."""
 
-GAP = 1e-3
+DRAWN_GAP = 1e-3
 """Of planning, a step and reward range."""
 
 PLANNING = 1e9
 """Simple steps of one plan (``_core.limits``) after which the best policy so far will do: many contexts are slow."""
 
-LEAST_WEIGHT = 1e-12
+SMALLEST_WEIGHT = 1e-12
 """A model's weights are positive."""
 
 
@@ -81,10 +82,10 @@ class Decision:
 def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
     """Look at everything seen so far, and choose what to play."""
     search, uncertainty = search_for_the_strange(seen)
-    if uncertainty > UNKNOWN:
+    if uncertainty > LOOKED_FOR:
         return Decision((search,), True, uncertainty, chains)
     evidence = seen.evidence()
-    chains = posterior.update(chains, evidence, stream)
+    chains = posterior.updated(chains, evidence, stream)
     worlds = [drawn_model(seen, evidence, chains, chain, stream) for chain in range(chains.number)]
     policies = tuple(best_policy(world, seen.tally.num_states) for world in worlds)
     return Decision(policies, False, uncertainty, chains)
@@ -93,7 +94,7 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
 def best_policy(model: RewardMixingMDP, num_states: int) -> Controller:
     """The best policy, nearly, for the first ``num_states`` states: nobody acts in the end."""
     reach = float(model.reward_values[-1] - model.reward_values[0])
-    found = plan(model, gap=GAP * model.horizon * reach, work_limit=PLANNING).policy
+    found = plan(model, gap=DRAWN_GAP * model.horizon * reach, work_limit=PLANNING).policy
     if model.num_states == num_states:
         return found
     actions, successors = ([part[:num_states] for part in parts] for parts in (found.actions, found.successors))
@@ -107,8 +108,8 @@ class Strange:
     scaled: bool = False
 
     def pair(self, counts: ArrayLike, size: Size) -> Any:
-        """One up to ``TRIED`` tries."""
-        return (np.asarray(counts) < TRIED).astype(np.float64)
+        """One up to ``STRANGE_BELOW`` tries."""
+        return (np.asarray(counts) < STRANGE_BELOW).astype(np.float64)
 
     def move(self, counts: ArrayLike, size: Size) -> Any:
         """Moves are taken as they were seen."""
@@ -142,14 +143,14 @@ def markov_controller(actions: Any, reward_values: Floats) -> Controller:
     return Controller(plays, (stay,) * horizon, np.zeros(num_states, np.int64), reward_values)
 
 
-def drawn_model(seen: Record, evidence: Evidence, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
+def drawn_model(seen: Record, evidence: RewardEvidence, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
     """A world drawn around a chain, a little sharper than the posterior."""
     mixture = posterior.drawn_mixture(chains, chain, evidence, SHARPNESS, stream)
     prior = MOVES / (seen.tally.num_states + seen.tally.ended_early)
     shapes = prior + SHARPNESS * (move_counts(seen) - prior)
     rows = np.empty_like(shapes)
-    kernels.draw_rows(shapes, stream, rows)
-    return world_of(seen, mixture, rows)
+    draw_rows(shapes, stream, rows)
+    return assembled_model(seen, mixture, rows)
 
 
 def move_counts(seen: Record) -> Floats:
@@ -160,7 +161,7 @@ def move_counts(seen: Record) -> Floats:
     return np.ascontiguousarray(counts[:, :size]) + MOVES / size
 
 
-def world_of(seen: Record, mixture: Mixture, rows: Floats) -> RewardMixingMDP:
+def assembled_model(seen: Record, mixture: Mixture, rows: Floats) -> RewardMixingMDP:
     """The model with these laws and these moves (X, S'); an end is the last state, never left, and pays 0."""
     tally, values, contexts = seen.tally, seen.tally.reward_values, mixture.num_contexts
     size, actions = rows.shape[1], tally.num_actions
@@ -173,7 +174,7 @@ def world_of(seen: Record, mixture: Mixture, rows: Floats) -> RewardMixingMDP:
         laws[:, -1, :, int(np.searchsorted(values, 0.0))] = 1.0
         transition[-1, :, -1] = 1.0
     laws /= laws.sum(axis=-1, keepdims=True)
-    weights = np.maximum(mixture.weights, LEAST_WEIGHT)
+    weights = np.maximum(mixture.weights, SMALLEST_WEIGHT)
     if contexts == 1:  # a model has two contexts at least: twice the same
         laws, weights = np.repeat(laws, 2, axis=0), np.ones(2)
     rewards = np.ascontiguousarray(laws[..., 1]) if values.size == 2 else laws

@@ -31,12 +31,12 @@ from rewardmix.planning import plan
 from rewardmix.policy import Controller, MarkovPolicy
 from rewardmix.simulation import prepared
 
-FEW = 50
+HEARD_SHARE = 50
 """At most this part of the episodes so far is played before the learner hears of them."""
 
-GAP = 1e-5
-"""Of the best value of a model with two contexts; with more it is ``MANY`` that is within reach."""
-MANY = 1e-3
+BEST_GAP = 1e-5
+"""Of the best value of a model with two contexts; with more it is ``BEST_GAP_OF_MANY`` that is within reach."""
+BEST_GAP_OF_MANY = 1e-3
 
 
 class Learner(Protocol):
@@ -122,7 +122,7 @@ def earn(
     curve, began, values = np.empty(count), [0], [world.value(learner.policies)]
     done, since = 0, 0
     while done < count:
-        number = min(1 + min(done // FEW, done - since), count - done)
+        number = min(1 + min(done // HEARD_SHARE, done - since), count - done)
         curve[done : done + number] = world.feed(learner, number)
         done += number
         if learner.learn() and done < count:
@@ -141,7 +141,7 @@ def _earned(learner: Learner, best: float | None, curve: Floats, began: Ints, va
     return Earned(learner, learner.policy(), curve, np.cumsum(losses), began, values, best)
 
 
-class World:
+class PlayedWorld:
     """Something to be played, by policies that its episodes are shared out among."""
 
     horizon: int
@@ -169,7 +169,7 @@ class World:
         raise NotImplementedError
 
 
-class ModelWorld(World):
+class ModelWorld(PlayedWorld):
     """A model, played by compiled kernels, of which the value of every policy is known."""
 
     def __init__(self, model: RewardMixingMDP, seed: int) -> None:
@@ -178,7 +178,7 @@ class ModelWorld(World):
         super().__init__(seed)
         self.model, self.tables, self.horizon = model, Tables.of(model), model.horizon
         self.stream = stream(seed, Role.EARNED_EPISODES)
-        self.best = plan(model, gap=GAP if model.num_contexts == 2 else MANY).lower
+        self.best = plan(model, gap=BEST_GAP if model.num_contexts == 2 else BEST_GAP_OF_MANY).lower
         self.ready: dict[int, tuple[Any, Any]] = {}
         self.sizes = _sizes(model.num_states, model.num_actions, model.horizon, model.reward_values)
 
@@ -200,7 +200,7 @@ class ModelWorld(World):
         return Episodes.trusted(parts, model.num_states, model.num_actions, model.reward_values)
 
 
-class EnvironmentWorld(World):
+class EnvironmentWorld(PlayedWorld):
     """A Gymnasium environment, through reset and step alone."""
 
     def __init__(self, env: Any, seed: int, horizon: int | None, reward_values: ArrayLike | None) -> None:
@@ -246,7 +246,7 @@ class EnvironmentWorld(World):
         return total
 
 
-def _world(env_or_model: Any, seed: int, horizon: int | None, reward_values: ArrayLike | None) -> World:
+def _world(env_or_model: Any, seed: int, horizon: int | None, reward_values: ArrayLike | None) -> PlayedWorld:
     world = problems.make(env_or_model) if isinstance(env_or_model, str) else env_or_model
     if not isinstance(world, RewardMixingMDP):
         return EnvironmentWorld(world, seed, horizon, reward_values)

@@ -10,7 +10,7 @@ data. Two moves leave the posterior as it is:
             another: half-way the episodes fit neither
     flip    Metropolis: swap the laws of two contexts on a block of state-actions, contexts summed out. It can
 
-``update`` adds what makes few chains useful early, at the price of exactness: a chain far below the best one is
+``updated`` adds what makes few chains useful early, at the price of exactness: a chain far below the best one is
 replaced by it, and the worst one by a fresh climb of the likelihood whenever there is half as much data again. The
 moves alone (``moved``) are exact, and are what is tested against enumeration.
 """
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats
 from rewardmix._core.streams import Role, generator
-from rewardmix.online import kernels
+from rewardmix.online import posterior_kernels as kernels
+from rewardmix.online.posterior_kernels import BagArrays, Meetings, Prior
 from rewardmix.recovery import likelihood, moment_start
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import Mixture
@@ -42,7 +42,7 @@ LAWS, WEIGHTS = 1.0, 5.0
 SWEEPS, FLIPS = 5, 5
 """Moves of each kind in an update, at least."""
 
-WORK = 60_000
+SWEPT = 60_000
 """Few distinct episodes are swept more often: until a chain read so many symbols and drew so many laws ..."""
 
 MOST_SWEEPS = 300
@@ -51,7 +51,7 @@ MOST_SWEEPS = 300
 ALONE = 0.3
 """Share of flips of a single state-action."""
 
-SURE = 30.0
+AS_WIDE = 30.0
 """Rewards of a state-action in a context up to which a draw that is played is as wide as the posterior."""
 
 RESEEDED = 1.5
@@ -86,7 +86,7 @@ class Chains:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class RewardEvidence:
     """What the rewards say: bags, and how often state-actions were together in an episode.
 
     Attributes:
@@ -98,16 +98,21 @@ class Evidence:
     together: NDArray[np.int64]
 
     @property
-    def arrays(self) -> tuple[Any, Any, Any]:
-        """Symbols, offsets and counts."""
-        return self.bags.symbols, self.bags.offsets, self.bags.counts
+    def arrays(self) -> BagArrays:
+        """The bags as kernels take them."""
+        return BagArrays(self.bags.symbols, self.bags.offsets, self.bags.counts)
 
     @property
-    def peaks(self) -> NDArray[np.int64]:
-        """(X,): max_y n(x, y) over other y."""
+    def meetings(self) -> Meetings:
+        """What flips choose their blocks by."""
         others = self.together.copy()
         np.fill_diagonal(others, 0)
-        return np.asarray(others.max(axis=1))
+        return Meetings(self.together, others.max(axis=1), ALONE)
+
+
+def prior_of(known: bool, num_values: int) -> Prior:
+    """The prior of laws, and of weights unless they are known."""
+    return Prior(LAWS, 0.0 if known else WEIGHTS, num_values)
 
 
 def prior_chains(
@@ -118,36 +123,32 @@ def prior_chains(
     tables = np.empty((number, num_points * num_values, num_contexts))
     sizes, outcomes = np.zeros(num_contexts), np.zeros(tables.shape[1:])
     for chain in range(number):
-        known = WEIGHTS if weights is None else 0.0
-        kernels.draw_laws(sizes, outcomes, LAWS, known, num_values, stream, drawn[chain], tables[chain])
+        prior = prior_of(weights is not None, num_values)
+        kernels.draw_laws(sizes, outcomes, prior, stream, drawn[chain], tables[chain])
     return Chains(drawn, tables, np.zeros(number), 0.0, weights is not None)
 
 
-def moved(chains: Chains, evidence: Evidence, sweeps: int, flips: int, stream: Stream) -> Chains:
+def moved(chains: Chains, evidence: RewardEvidence, sweeps: int, flips: int, stream: Stream) -> Chains:
     """Every chain after ``sweeps`` sweeps, ``flips`` flips spread over them. Exact: leaves the posterior as it is."""
     weights, tables = chains.weights.copy(), chains.tables.copy()
     logliks = np.empty(chains.number)
-    peaks, values = evidence.peaks, evidence.bags.num_values
-    weight_prior = 0.0 if chains.known else WEIGHTS
+    bags, met, prior = evidence.arrays, evidence.meetings, prior_of(chains.known, evidence.bags.num_values)
     for c in range(chains.number):
-        logliks[c] = kernels.carry_on(
-            *evidence.arrays, evidence.together, peaks, ALONE, LAWS, weight_prior, values, sweeps, flips, stream,
-            weights[c], tables[c],
-        )  # fmt: skip
+        logliks[c] = kernels.carry_on(bags, met, prior, sweeps, flips, stream, weights[c], tables[c])
     return replace(chains, weights=weights, tables=tables, logliks=logliks)
 
 
-def update(chains: Chains, evidence: Evidence, stream: Stream) -> Chains:
+def updated(chains: Chains, evidence: RewardEvidence, stream: Stream) -> Chains:
     """The chains brought up to date with the evidence."""
     if evidence.bags.total >= RESEEDED * max(chains.seeded, 1.0):
         rng = generator(stream.tolist(), Role.RESEEDED_CHAINS)  # so that the stream is all there is to store
         chains = reseeded(chains, evidence, rng)
-    sweeps = max(SWEEPS, min(MOST_SWEEPS, WORK // (evidence.bags.symbols.size + chains.tables[0].size)))
+    sweeps = max(SWEEPS, min(MOST_SWEEPS, SWEPT // (evidence.bags.symbols.size + chains.tables[0].size)))
     chains = moved(chains, evidence, sweeps, sweeps * FLIPS // SWEEPS, stream)
     return without_stragglers(chains, evidence)
 
 
-def without_stragglers(chains: Chains, evidence: Evidence) -> Chains:
+def without_stragglers(chains: Chains, evidence: RewardEvidence) -> Chains:
     """Chains far below the best one become copies of it: 5 + 3 sqrt(d/2) nats, d the free parameters that matter."""
     seen = int((evidence.bags.occurrences.sum(axis=1) > 0).sum())
     free = chains.weights.shape[1] * seen * (evidence.bags.num_values - 1)
@@ -156,11 +157,11 @@ def without_stragglers(chains: Chains, evidence: Evidence) -> Chains:
     return _placed(chains, far, chains.weights[best], chains.tables[best], float(chains.logliks[best]))
 
 
-def reseeded(chains: Chains, evidence: Evidence, rng: np.random.Generator) -> Chains:
+def reseeded(chains: Chains, evidence: RewardEvidence, rng: np.random.Generator) -> Chains:
     """The worst chain begins anew where the best of several climbs ended, if that is higher than it is now."""
     bags = evidence.bags
     places = zip(chains.weights, chains.tables, strict=True)
-    now = np.array([kernels.log_likelihood(*evidence.arrays, *place) for place in places])
+    now = np.array([kernels.log_likelihood(evidence.arrays, *place) for place in places])
     chains = replace(chains, logliks=now, seeded=bags.total)
     fit = max((_climbed(chains, bags, rng) for _ in range(CLIMBS)), key=lambda found: found.objective)
     worst = int(now.argmin())
@@ -170,33 +171,33 @@ def reseeded(chains: Chains, evidence: Evidence, rng: np.random.Generator) -> Ch
     return _placed(chains, np.arange(now.size) == worst, fit.mixture.weights, table, fit.loglik)
 
 
-def mixture_of(chains: Chains, chain: int, num_values: int) -> Mixture:
+def chain_mixture(chains: Chains, chain: int, num_values: int) -> Mixture:
     """One draw as weights and laws (M, X, Z)."""
     laws = np.moveaxis(chains.tables[chain], -1, 0).reshape(chains.weights.shape[1], -1, num_values)
     return Mixture(chains.weights[chain], laws)
 
 
-def drawn_mixture(chains: Chains, chain: int, evidence: Evidence, sharpness: float, stream: Stream) -> Mixture:
+def drawn_mixture(chains: Chains, chain: int, evidence: RewardEvidence, sharpness: float, stream: Stream) -> Mixture:
     """Weights and laws given contexts that are drawn from a chain, sharper where much was seen.
 
     With a ``sharpness`` of 1 it is the next state of the chain, and as good a draw from the posterior.
     """
     weights, table = chains.weights[chain].copy(), chains.tables[chain].copy()
     sizes, outcomes = np.empty(weights.size), np.empty(table.shape)
-    kernels.draw_contexts(*evidence.arrays, weights, table, stream, sizes, outcomes)
-    weight_prior, values = 0.0 if chains.known else WEIGHTS, evidence.bags.num_values
+    kernels.draw_contexts(evidence.arrays, weights, table, stream, sizes, outcomes)
+    values = evidence.bags.num_values
     shaped = outcomes.reshape(-1, values, weights.size)
     sharper = np.ascontiguousarray((shaped * emphasis(shaped.sum(axis=1), sharpness)[:, None]).reshape(table.shape))
-    kernels.draw_laws(sizes, sharper, LAWS, weight_prior, values, stream, weights, table)
+    kernels.draw_laws(sizes, sharper, prior_of(chains.known, values), stream, weights, table)
     return Mixture(weights, np.moveaxis(table, -1, 0).reshape(weights.size, -1, values))
 
 
 def emphasis(counts: Floats, sharpness: float) -> Floats:
-    """What counts are multiplied by: nothing is made of the first ``SURE``, each one beyond is worth ``sharpness``.
+    """What counts are multiplied by: nothing is made of the first ``AS_WIDE``, each one beyond is worth ``sharpness``.
 
     A few unlucky rewards must not be believed more than they deserve: nobody would try again.
     """
-    beyond = np.maximum(counts - SURE, 0.0)
+    beyond = np.maximum(counts - AS_WIDE, 0.0)
     return np.asarray(1.0 + (sharpness - 1.0) * beyond / np.maximum(counts, 1.0))
 
 
@@ -219,6 +220,6 @@ def _placed(chains: Chains, where: NDArray[np.bool_], weights: Floats, table: Fl
     return replace(
         chains,
         weights=np.where(where[:, None], weights, chains.weights),
-        tables=np.where(where[:, None, None], np.maximum(table, kernels.LEAST), chains.tables),
+        tables=np.where(where[:, None, None], np.maximum(table, kernels.LEAST_LAW), chains.tables),
         logliks=np.where(where, loglik, chains.logliks),
     )

@@ -21,19 +21,19 @@ from rewardmix.episodes import Episodes
 from rewardmix.exploration.exploration_kernels import set_limits
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import state_action
-from rewardmix.online.posterior import Evidence
+from rewardmix.online.posterior import RewardEvidence
 from rewardmix.recovery.bags import Bags, merge_bags
 
 if TYPE_CHECKING:
     from rewardmix.online.agent import AgentSettings
 
-GROWTH = 1.5
+LOOK_GROWTH = 1.5
 """It is time to look again when some count has grown by half ..."""
 
-LONGEST = 0.25
+LOOK_EPISODES = 0.25
 """... or the episodes by a quarter ..."""
 
-FEW = 2
+LOOK_LEAST = 2
 """... where the count of a state-action, or of a pair, of less than this is taken for this."""
 
 
@@ -69,7 +69,7 @@ class Record:
     def due(self) -> bool:
         """Whether some count has grown enough for another look."""
         grown = self.tally.progress[DIRTY] + self.tally.progress[NEWS] > 0
-        return bool(grown) or self.episodes >= self.looked + max(1, int(LONGEST * self.looked))
+        return bool(grown) or self.episodes >= self.looked + max(1, int(LOOK_EPISODES * self.looked))
 
     def add(self, states: NDArray[Any], actions: NDArray[Any], outcomes: NDArray[Any]) -> None:
         """Count visits of one length L: states (n, L + 1), where S is the end, actions and outcomes (n, L)."""
@@ -80,7 +80,7 @@ class Record:
         steps, no_picks = np.full(number, length, np.int32), np.full((number, 2), -1, np.int64)
         path, played, paid = (np.ascontiguousarray(part, np.int32) for part in (states, actions, outcomes))
         tally.mark[:] = 0  # stamps of visits of another length would be read wrongly
-        tally.count((path, played, paid, steps), no_picks, GROWTH, FEW)
+        tally.count((path, played, paid, steps), no_picks, LOOK_GROWTH, LOOK_LEAST)
         x = state_action(path[:, :-1].astype(np.int64), played, tally.num_actions)
         symbols = (x * self.bags.num_values + paid).astype(self.bags.symbols.dtype).ravel()
         offsets = np.arange(number + 1, dtype=np.int64) * length
@@ -95,27 +95,27 @@ class Record:
                 states[:, -1] = episodes.num_states
             self.add(states, episodes.actions[same, :length], episodes.outcomes[same, :length])
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RewardEvidence:
         """What the rewards say."""
         self.merge()
         together = np.zeros((self.tally.num_x, self.tally.num_x), np.int64)
         keys, tables = self.tally.pairs.sorted_tables()
         one, other = np.divmod(keys, self.tally.num_x)
         together[one, other] = together[other, one] = tables.sum(axis=(1, 2))
-        return Evidence(self.bags, together)
+        return RewardEvidence(self.bags, together)
 
     def merge(self) -> None:
         """Count the fresh bags together with equal ones."""
         if self.fresh:
-            self.bags, self.fresh = merge_bags(joined([self.bags, *self.fresh])), []
+            self.bags, self.fresh = merge_bags(chained([self.bags, *self.fresh])), []
 
     def look(self) -> None:
         """Note the counts of now: the next look is due when one of them has grown."""
         tally = self.tally
         self.looked = tally.episodes
-        tally.visit_limits[:] = np.ceil(GROWTH * np.maximum(tally.visits, FEW)).astype(np.int64)
+        tally.visit_limits[:] = np.ceil(LOOK_GROWTH * np.maximum(tally.visits, LOOK_LEAST)).astype(np.int64)
         nothing = np.zeros(tally.num_x, bool)
-        set_limits(tally.pairs.records, GROWTH, FEW, tally.ordered, tally.num_x, nothing)
+        set_limits(tally.pairs.records, LOOK_GROWTH, LOOK_LEAST, tally.ordered, tally.num_x, nothing)
         tally.dirty[:] = False
         tally.progress[DIRTY] = tally.progress[NEWS] = 0
 
@@ -142,7 +142,7 @@ def no_bags(num_points: int, num_values: int) -> Bags:
     )
 
 
-def joined(parts: list[Bags]) -> Bags:
+def chained(parts: list[Bags]) -> Bags:
     """Bags one after the other."""
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     return Bags(

@@ -23,7 +23,7 @@ from rewardmix.exploration.augmented import blank_plan, refresh
 from rewardmix.exploration.bonuses import practical
 from rewardmix.exploration.exploration_kernels import FIRST, OWN, THIRD, Choices
 from rewardmix.online.agent import Agent, AgentSettings
-from rewardmix.online.decision import best_policy, move_counts, world_of
+from rewardmix.online.decision import assembled_model, best_policy, move_counts
 from rewardmix.online.record import Record
 from rewardmix.policy import Controller, MarkovPolicy
 from rewardmix.recovery import likelihood, moment_start, recover
@@ -32,7 +32,7 @@ from rewardmix.recovery.likelihood import Mixture
 CLIMBS = 3
 """Random starts of the likelihood, beside where it was before."""
 
-GROWTH = 1.1
+EXPLORED_GROWTH = 1.1
 """Of exploration, as in ``explore``."""
 
 
@@ -81,7 +81,7 @@ class CertaintyEquivalence:
         """The best policy of the most likely model."""
         mixture = self._fit() if self.mixture is None else self.mixture
         counts = move_counts(self.record)
-        model = world_of(self.record, mixture, counts / counts.sum(axis=1, keepdims=True))
+        model = assembled_model(self.record, mixture, counts / counts.sum(axis=1, keepdims=True))
         return best_policy(model, self.settings.num_states)
 
     def _fit(self) -> Mixture:
@@ -155,7 +155,7 @@ class ExploreThenCommit:
         return best_policy(found.model, known.num_states)
 
     def _pairs(self) -> Controller:
-        refresh(self.plan, self.record.tally, practical, GROWTH)
+        refresh(self.plan, self.record.tally, practical, EXPLORED_GROWTH)
         self.record.look()
         return pair_controller(self.plan.choices, self.record)
 

@@ -8,7 +8,7 @@ the law of every context at every symbol, so that one symbol is one line of memo
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,15 +20,39 @@ from rewardmix._core.xoshiro import uniform_draw
 TINY, LOG_TINY = 1e-100, 230.25850929940458
 """A product below this is divided by it, and so much is taken off its logarithm."""
 
-FEW = 12
+ONE_BY_ONE = 12
 """Up to so many equal episodes get their contexts one by one."""
 
-LEAST = 1e-300
+LEAST_LAW = 1e-300
 """No drawn probability is smaller: a law of 0 would make a reward impossible that may still come."""
 
 
+class BagArrays(NamedTuple):
+    """Bags as kernels take them: bag b is ``symbols[offsets[b]:offsets[b + 1]]``, seen ``counts[b]`` times."""
+
+    symbols: Any
+    offsets: Any
+    counts: Any
+
+
+class Prior(NamedTuple):
+    """Dirichlet shapes of the laws and of the weights (0: they are known), and the number of reward values."""
+
+    laws: float
+    weights: float
+    num_values: int
+
+
+class Meetings(NamedTuple):
+    """(X, X) episodes with both, their largest (X,) with another, and the share of flips of a single state-action."""
+
+    together: Any
+    peaks: Any
+    alone: float
+
+
 @kernel
-def normal(stream: Any) -> Any:
+def normal_draw(stream: Any) -> Any:
     """A standard normal draw, by Marsaglia's polar method."""
     while True:
         a, b = 2.0 * uniform_draw(stream) - 1.0, 2.0 * uniform_draw(stream) - 1.0
@@ -48,7 +72,7 @@ def gamma(shape: Any, stream: Any) -> Any:
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
-        x = normal(stream)
+        x = normal_draw(stream)
         v = 1.0 + c * x
         if v <= 0.0:
             continue
@@ -94,16 +118,16 @@ def joint(symbols: Any, begin: Any, end: Any, weights: Any, table: Any, out: Any
 
 
 @kernel
-def log_likelihood(symbols: Any, offsets: Any, counts: Any, weights: Any, table: Any) -> Any:
+def log_likelihood(bags: Any, weights: Any, table: Any) -> Any:
     """log of the probability of all rewards, contexts summed out."""
     share = np.empty(weights.size)
     total = 0.0
-    for bag in range(counts.size):
-        log_factor = joint(symbols, offsets[bag], offsets[bag + 1], weights, table, share)
+    for bag in range(bags.counts.size):
+        log_factor = joint(bags.symbols, bags.offsets[bag], bags.offsets[bag + 1], weights, table, share)
         mass = 0.0
         for m in range(weights.size):
             mass += share[m]
-        total += counts[bag] * (log(max(mass, LEAST)) + log_factor)
+        total += bags.counts[bag] * (log(max(mass, LEAST_LAW)) + log_factor)
     return total
 
 
@@ -112,7 +136,7 @@ def share_out(copies: Any, sums: Any, stream: Any, out: Any) -> None:
     """``out`` (M,): how many of the ``copies`` of a bag fall to each context, by cumulative ``sums`` (M,)."""
     last = sums.size - 1
     out[:] = 0.0
-    if copies <= FEW:
+    if copies <= ONE_BY_ONE:
         for _ in range(copies):
             u = uniform_draw(stream) * sums[last]
             chosen = 0
@@ -131,73 +155,67 @@ def share_out(copies: Any, sums: Any, stream: Any, out: Any) -> None:
 
 
 @kernel
-def draw_contexts(
-    symbols: Any, offsets: Any, counts: Any, weights: Any, table: Any, stream: Any, sizes: Any, outcomes: Any
-) -> None:
+def draw_contexts(bags: Any, weights: Any, table: Any, stream: Any, sizes: Any, outcomes: Any) -> None:
     """Draw the context of every episode; ``sizes`` (M,) and ``outcomes`` (X*Z, M) count what fell to each context."""
     contexts = weights.size
     share, number = np.empty(contexts), np.empty(contexts)
     sizes[:] = 0.0
     outcomes[:] = 0.0
-    for bag in range(counts.size):
-        joint(symbols, offsets[bag], offsets[bag + 1], weights, table, share)
+    for bag in range(bags.counts.size):
+        joint(bags.symbols, bags.offsets[bag], bags.offsets[bag + 1], weights, table, share)
         for m in range(1, contexts):
             share[m] += share[m - 1]
-        share_out(np.int64(counts[bag]), share, stream, number)
+        share_out(np.int64(bags.counts[bag]), share, stream, number)
         for m in range(contexts):
             sizes[m] += number[m]
-        for i in range(offsets[bag], offsets[bag + 1]):
+        for i in range(bags.offsets[bag], bags.offsets[bag + 1]):
             for m in range(contexts):
-                outcomes[symbols[i], m] += number[m]
+                outcomes[bags.symbols[i], m] += number[m]
 
 
 @kernel
-def draw_laws(
-    sizes: Any, outcomes: Any, prior: Any, weight_prior: Any, num_values: Any, stream: Any, weights: Any, table: Any
-) -> None:
-    """Draw weights and laws given what fell to each context; a ``weight_prior`` of 0 leaves the weights as known."""
+def draw_laws(sizes: Any, outcomes: Any, prior: Any, stream: Any, weights: Any, table: Any) -> None:
+    """Draw weights and laws given what fell to each context; ``prior.weights`` of 0 leave them as known."""
     contexts = weights.size
-    if weight_prior > 0.0:
-        dirichlet(sizes + weight_prior, stream, weights)
+    num_values = prior.num_values
+    if prior.weights > 0.0:
+        dirichlet(sizes + prior.weights, stream, weights)
     law = np.empty(num_values)
     for m in range(contexts):
         for begin in range(0, table.shape[0], num_values):
-            dirichlet(outcomes[begin : begin + num_values, m] + prior, stream, law)
+            dirichlet(outcomes[begin : begin + num_values, m] + prior.laws, stream, law)
             for z in range(num_values):
-                table[begin + z, m] = max(law[z], LEAST)
+                table[begin + z, m] = max(law[z], LEAST_LAW)
 
 
 @kernel
 def gibbs_sweep(
-    symbols: Any,
-    offsets: Any,
-    counts: Any,
+    bags: Any,
     prior: Any,
-    weight_prior: Any,
-    num_values: Any,
     stream: Any,
     weights: Any,
     table: Any,
 ) -> None:
     """One Gibbs sweep: contexts given laws, then laws given contexts."""
     sizes, outcomes = np.empty(weights.size), np.empty(table.shape)
-    draw_contexts(symbols, offsets, counts, weights, table, stream, sizes, outcomes)
-    draw_laws(sizes, outcomes, prior, weight_prior, num_values, stream, weights, table)
+    draw_contexts(bags, weights, table, stream, sizes, outcomes)
+    draw_laws(sizes, outcomes, prior, stream, weights, table)
 
 
 @kernel
-def choose_block(together: Any, peaks: Any, alone: Any, stream: Any, block: Any) -> None:
-    """``block`` (X,): a pivot x, and with chance 1 - ``alone`` those that x is often together with.
+def choose_block(met: Any, stream: Any, block: Any) -> None:
+    """``block`` (X,): a pivot x, and with chance 1 - ``met.alone`` those that x is often together with.
 
     y belongs to it if n(x, y) / min(max_z n(x, z), max_z n(y, z)) >= u, u uniform. It depends on counts alone, so that
     swapping twice gives back what was there.
     """
+    peaks = met.peaks
     pivot = np.int64(uniform_draw(stream) * peaks.size)
-    single = uniform_draw(stream) < alone
+    single = uniform_draw(stream) < met.alone
     u = 1.0 - uniform_draw(stream)
     for y in range(peaks.size):
         least = min(peaks[pivot], peaks[y])
-        block[y] = y == pivot or (not single and least > 0 and together[pivot, y] >= u * least)
+        block[y] = y == pivot or (not single and least > 0 and met.together[pivot, y] >= u * least)
 
 
 @kernel
@@ -211,12 +229,8 @@ def swap(block: Any, one: Any, other: Any, num_values: Any, table: Any) -> None:
 
 @kernel
 def flip(
-    symbols: Any,
-    offsets: Any,
-    counts: Any,
-    together: Any,
-    peaks: Any,
-    alone: Any,
+    bags: Any,
+    met: Any,
     num_values: Any,
     stream: Any,
     weights: Any,
@@ -228,13 +242,13 @@ def flip(
     ``before`` is the log-likelihood now; that after the step is returned. The prior is the same for all contexts and
     the proposal is its own inverse, so the likelihood alone decides.
     """
-    block = np.empty(peaks.size, np.bool_)
-    choose_block(together, peaks, alone, stream, block)
+    block = np.empty(met.peaks.size, np.bool_)
+    choose_block(met, stream, block)
     contexts = weights.size
     one = np.int64(uniform_draw(stream) * contexts)
     other = (one + 1 + np.int64(uniform_draw(stream) * (contexts - 1))) % contexts
     swap(block, one, other, num_values, table)
-    after = log_likelihood(symbols, offsets, counts, weights, table)
+    after = log_likelihood(bags, weights, table)
     if log(1.0 - uniform_draw(stream)) <= after - before:
         return after
     swap(block, one, other, num_values, table)
@@ -243,15 +257,9 @@ def flip(
 
 @kernel
 def carry_on(
-    symbols: Any,
-    offsets: Any,
-    counts: Any,
-    together: Any,
-    peaks: Any,
-    alone: Any,
+    bags: Any,
+    met: Any,
     prior: Any,
-    weight_prior: Any,
-    num_values: Any,
     sweeps: Any,
     flips: Any,
     stream: Any,
@@ -261,12 +269,12 @@ def carry_on(
     """So many sweeps of a chain with so many flips spread over them; its log-likelihood afterwards."""
     loglik = 0.0
     for done in range(sweeps):
-        gibbs_sweep(symbols, offsets, counts, prior, weight_prior, num_values, stream, weights, table)
+        gibbs_sweep(bags, prior, stream, weights, table)
         now = flips * (done + 1) // sweeps - flips * done // sweeps
         if now > 0 or done == sweeps - 1:
-            loglik = log_likelihood(symbols, offsets, counts, weights, table)
+            loglik = log_likelihood(bags, weights, table)
         for _ in range(now):
-            loglik = flip(symbols, offsets, counts, together, peaks, alone, num_values, stream, weights, table, loglik)
+            loglik = flip(bags, met, prior.num_values, stream, weights, table, loglik)
     return loglik
 
 

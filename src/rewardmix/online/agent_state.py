@@ -14,8 +14,7 @@ from rewardmix._core import storage
 from rewardmix._core.checks import as_floats, as_indices, check_shape, refuse
 from rewardmix._core.pair_counting import DIRTY, NEWS
 from rewardmix._core.storage import Arrays
-from rewardmix.moments import packed as packed_moments
-from rewardmix.moments import unpacked as unpacked_moments
+from rewardmix.moments import packed, unpacked
 from rewardmix.online.agent import Agent, Visit
 from rewardmix.online.decision import Decision
 from rewardmix.online.posterior import Chains
@@ -26,7 +25,7 @@ SIZES = ("num_states", "num_actions", "horizon", "num_contexts", "seed")
 DRAWN = ("weights", "tables", "logliks")
 
 
-def packed(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]]:
+def packed_agent(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]]:
     """(arrays, metadata, controllers) of an agent."""
     with agent._learning:
         agent._count()
@@ -37,7 +36,7 @@ def packed(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]]:
             arrays |= {"stream": agent._stream.copy(), "shares": agent._shares.copy()}
             meta |= {name: getattr(agent, name) for name in SIZES}
             meta |= {"begun": agent._begun, "switches": agent._switches}
-        seen, sizes = packed_moments(agent._record.tally.moments())
+        seen, sizes = packed(agent._record.tally.moments())
         arrays |= {f"seen/{name}": array for name, array in seen.items()} | _record(agent)
         chains = agent._decision.chains
         arrays |= {name: getattr(chains, name) for name in DRAWN}
@@ -46,9 +45,9 @@ def packed(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]]:
     return arrays | known, meta, [policy for decision in decisions for policy in decision.policies]
 
 
-def unpacked(arrays: Arrays, meta: dict[str, Any], policies: list[Controller]) -> Agent:
-    """The way back from ``packed``."""
-    moments = unpacked_moments(_part(arrays, "seen/"), storage.entry(meta, "seen", dict))
+def unpacked_agent(arrays: Arrays, meta: dict[str, Any], policies: list[Controller]) -> Agent:
+    """The way back from ``packed_agent``."""
+    moments = unpacked(_part(arrays, "seen/"), storage.entry(meta, "seen", dict))
     agent = Agent(
         **{name: storage.entry(meta, name, int) for name in SIZES},
         reward_values=moments.reward_values,
