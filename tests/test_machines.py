@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +130,7 @@ def feed(digest, value):
         digest.update(f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes())
     elif hasattr(value, "indptr"):
         feed(digest, (value.indptr.astype(np.int64), value.indices.astype(np.int64), value.data))
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         feed(digest, sorted((str(key), held) for key, held in value.items() if key not in UNLIKE))
     elif isinstance(value, list | tuple | set | frozenset):
         digest.update(f"{len(value)}".encode())

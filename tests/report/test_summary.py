@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from report.example import CERTIFICATE, mixed, noisy, summary_of
-from rewardmix import belief, problems
+from rewardmix import belief, learn, problems
 from rewardmix.evaluation import evaluate
+from rewardmix.facts import Fact, unidentified_sentence
 from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.moments import Moments
 from rewardmix.planning import plan
 from rewardmix.policy import uniform
 from rewardmix.report import Findings, page, summarise, words
 from rewardmix.report.beliefs import occupancy, reach
-from rewardmix.report.findings import questions_of
+from rewardmix.report.findings import learned_findings
 from rewardmix.report.summary import IMPOSSIBLE, MOST_ROWS, pair_coverage
 from rewardmix.report.svg import ticks
 from rewardmix.simulation import simulate
@@ -256,11 +257,28 @@ def test_kappa_is_shown_with_what_is_known_of_the_weights(shop):
 
 
 def test_open_questions_are_one_sentence_each():
-    assert questions_of("Everything is identified, up to the order of the 2 contexts.") == []
-    assert questions_of("Not identified: no episode has two; at 3 it is unknown.") == [
-        "No episode has two.",
-        "At 3 it is unknown.",
+    learned = learn("lock", episodes=20, resamples=0)
+    info = learned.recovery.info
+    open_questions = learned_findings(learned, title="lock").unanswered
+    assert [fact.what for fact in info.unidentified][:1] == ["never visited"]
+    assert open_questions == [fact.sentence for fact in info.unidentified]
+    assert open_questions[0].startswith(
+        f"{info.never_visited.size} of {learned.model.num_states * learned.model.num_actions} state-actions"
+    )
+    assert all(said[:-1].lower() in info.not_identified.lower() and said.endswith(".") for said in open_questions)
+
+
+def test_what_is_not_identified_is_listed_in_one_sentence():
+    assert unidentified_sentence((), 2) == "Everything is identified, up to the order of the 2 contexts."
+    two = Fact("no pairs", "open"), Fact("alone", "open", (), {"count": 3})
+    assert [fact.sentence for fact in two] == [
+        "No episode has two rewards, so nothing is known about how contexts differ.",
+        "3 state-actions were never seen with another reward in one episode, so how contexts differ there is unknown.",
     ]
+    assert unidentified_sentence(two, 2) == (
+        "Not identified: no episode has two rewards, so nothing is known about how contexts differ; 3 state-actions "
+        "were never seen with another reward in one episode, so how contexts differ there is unknown."
+    )
 
 
 def test_numbers_are_said_with_the_digits_that_tell():

@@ -265,7 +265,7 @@ def _recovered(asked: LearnSettings, examined: Gathered) -> Recovery:
 
 def _planned(asked: LearnSettings, model: RewardMixingMDP) -> Plan:
     asked.tell("plan")
-    return plan(model, gap=asked.gap, work_limit=usual_work(model), on_update=lambda round_: asked.tell("plan", round_))
+    return plan(model, gap=asked.gap, work_limit=usual_work(model), on_update=asked.teller("plan"))
 
 
 def _bootstrapped(
@@ -283,7 +283,7 @@ def _bootstrapped(
         resamples=asked.resamples,
         gap=asked.gap,
         seed=asked.seed,
-        on_update=lambda done: asked.tell("bootstrap", done),
+        on_update=asked.teller("bootstrap"),
     )
 
 
@@ -318,7 +318,7 @@ def _validated(asked: LearnSettings, learned: Learned) -> Learned:
         asked.world,
         max(asked.validate, 2),
         seed_for(asked.seed, Role.VALIDATION),
-        on_update=lambda done: asked.tell("validate", done),
+        on_update=asked.teller("validate"),
     )
     certificate = learned.certificate.validated(interval(played.returns, asked.failure))
     return dataclasses.replace(learned, certificate=certificate)

@@ -130,7 +130,7 @@ def run_exploration(
         horizon=asked.horizon,
         reward_values=asked.reward_values,
         after=after,
-        on_update=lambda update: asked.tell("explore", update),
+        on_update=asked.teller("explore"),
         checkpoint=asked.folder(folder),
     )
     return Gathered(found, None, found.info.stopped == "interrupted")
@@ -171,7 +171,7 @@ def refined(asked: LearnSettings, so_far: Gathered, recovery: Estimate, episodes
             recovery,
             episodes=episodes,
             seed=asked.seed,
-            on_update=lambda done: asked.tell("refine", played + done),
+            on_update=asked.teller("refine", played),
             checkpoint=asked.folder(f"refinement/{played + episodes:012d}"),
         )
     except InputError as error:  # the environment broke its own rules

@@ -114,6 +114,12 @@ class LearnSettings:
         if self.on_update is not None:
             self.on_update(Stage(name, detail))
 
+    def teller(self, name: str, begun: int = 0) -> Callable[[Any], None] | None:
+        """What a stage calls back with its own details, counted from ``begun``; None if nobody listens."""
+        if self.on_update is None:
+            return None
+        return lambda detail: self.tell(name, detail + begun if begun else detail)
+
     def afford(self) -> None:
         """Refuse what needs more memory or time than there is, before anything is played."""
         states, actions, length = self.sizes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from rewardmix._core.checks import Floats
+from rewardmix.facts import Fact
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery.confidence_set import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence, Question
@@ -83,8 +85,8 @@ def _coverage(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _sentence(found: dict[str, Any], candidates: Candidates, *, equal: bool, related: bool) -> str:
-    """One plain sentence on what is not identified.
+def _unidentified(found: dict[str, Any], candidates: Candidates, *, equal: bool, related: bool) -> Iterator[Fact]:
+    """What is not identified.
 
     Args:
         found: what ``_coverage`` says.
@@ -92,42 +94,25 @@ def _sentence(found: dict[str, Any], candidates: Candidates, *, equal: bool, rel
         equal: whether the weights are equal, so that groups that never meet can be combined either way.
         related: whether any pair of rewards is correlated at all.
     """
-    undecided = candidates.undecided
-    parts = []
-    if found["never_visited"].size:
-        parts.append(
-            f"{found['never_visited'].size} of {found['size']} state-actions were never visited, so their rewards are "
-            "set to the mean law of the others with an infinite interval and their moves to staying"
-        )
-    if not found["groups"]:
-        parts.append("no episode has two rewards, so nothing is known about how contexts differ")
+    never, groups, undecided = found["never_visited"].size, len(found["groups"]), candidates.undecided
+    if never:
+        yield Fact("never visited", "open", (), {"count": never, "size": found["size"]})
+    if not groups:
+        yield Fact("no pairs", "open")
     elif not related:
-        parts.append("no pair of rewards is correlated beyond chance, so the contexts may be identical")
+        yield Fact("not correlated", "open")
     elif not candidates.decided:
-        parts.append("no covariance interval excludes 0, so the contexts came out as good as equal")
-    if found["alone"].size and found["groups"]:
-        parts.append(
-            f"{found['alone'].size} state-actions were never seen with another reward in one episode, so how contexts "
-            "differ there is unknown"
-        )
-    if len(found["groups"]) > 1 and (equal or undecided):
-        which = len(found["groups"]) if equal else undecided
-        parts.append(
-            f"{which} groups of state-actions never meet in an episode, so which of their contexts belong together is "
-            "unknown (values do not depend on it as long as they never meet)"
-        )
+        yield Fact("no sign", "open")
+    if found["alone"].size and groups:
+        yield Fact("alone", "open", (), {"count": found["alone"].size})
+    if groups > 1 and (equal or undecided):
+        yield Fact("groups", "open", (), {"count": groups if equal else undecided})
     elif undecided:
-        parts.append("which way round the contexts go at these weights is not decided by the data")
+        yield Fact("orientation", "open")
     if found["two_sided"].size:
-        parts.append(
-            f"at {found['two_sided'].size} state-actions only products of differences across two sides that never meet "
-            "within themselves are known, not each (values do not depend on it as long as they never meet)"
-        )
+        yield Fact("two sides", "open", (), {"count": found["two_sided"].size})
     if candidates.source == "assumed equal":
-        parts.append("two rewards an episode say nothing about the weights of the contexts, so they are assumed equal")
-    if not parts:
-        return f"Everything is identified, up to the order of the {candidates.best.mixture.num_contexts} contexts."
-    return "Not identified: " + "; ".join(parts) + "."
+        yield Fact("weights", "assumed")
 
 
 CORRELATED = 4.5
@@ -167,7 +152,7 @@ def finished(evidence: Evidence, question: Question, candidates: Candidates) -> 
         errors,
         *limits_95(model.rewards, errors),
         weight_errors,
-        _sentence(found, candidates, equal=equal, related=_related(evidence, candidates)),
+        tuple(_unidentified(found, candidates, equal=equal, related=_related(evidence, candidates))),
     )
     return Recovery(model, info)
 

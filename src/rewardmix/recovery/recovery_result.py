@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats
+from rewardmix.facts import Fact, unidentified_sentence
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.evidence import Evidence, Question
@@ -148,7 +149,7 @@ class RecoveryInfo:
         lower: 95 % limits of ``model.rewards``.
         upper: 95 % limits of ``model.rewards``.
         weight_errors: (M,) standard errors of the weights, 0 where they were given.
-        not_identified: one plain sentence.
+        unidentified: what is not identified, as facts.
     """
 
     method: str
@@ -167,7 +168,12 @@ class RecoveryInfo:
     lower: Floats
     upper: Floats
     weight_errors: Floats
-    not_identified: str
+    unidentified: tuple[Fact, ...]
+
+    @property
+    def not_identified(self) -> str:
+        """What is not identified, in one plain sentence."""
+        return unidentified_sentence(self.unidentified, self.weight_errors.size)
 
 
 @dataclass(frozen=True, eq=False)

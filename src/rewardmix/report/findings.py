@@ -91,7 +91,7 @@ def learned_findings(
         certificate=_certificate(learned),
         comparison=comparison_of(learned),
         truth={} if known is None else {"model": truth, **known},
-        unanswered=questions_of(info.not_identified),
+        unanswered=[fact.sentence for fact in info.unidentified],
         command=command,
         seed=None if settings is None else settings.get("seed"),
         record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist()},
@@ -164,14 +164,6 @@ def _picked(noun: Any, *names: str, **renamed: str) -> dict[str, Any] | None:
     """Some attributes of what there may be, as plain data; ``renamed``: key = attribute."""
     attributes = {name: name for name in names} | renamed
     return None if noun is None else {key: getattr(noun, name) for key, name in attributes.items()}
-
-
-def questions_of(sentence: str) -> list[str]:
-    """What recovery could not identify, one sentence each; none where it says that everything is identified."""
-    start, listed = "Not identified: ", sentence.rstrip(".")
-    if not listed.startswith(start):
-        return []
-    return [f"{part[:1].upper()}{part[1:]}." for part in listed.removeprefix(start).split("; ")]
 
 
 def _certificate(learned: Learned) -> dict[str, Any]:
