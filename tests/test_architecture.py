@@ -41,7 +41,6 @@ LONG: dict[str, str] = {
     "moments.py": "one noun: the counts, how they are checked, added and stored, and what they estimate",
     "planning/backups.py": "every compiled backward step of planning, side by side",
     "recovery/confidence_set.py": "the set and the radii of its intervals, which one derivation gives",
-    "recovery/linear_program.py": "rows, feasibility and solution of one program",
     "recovery/moment_start.py": "spread from pairs, orientation and weights from triples: one start",
 }
 """Files of more than 400 lines -> why they are one idea. A reason, not a limit: split by idea, never by length."""

@@ -27,7 +27,7 @@ def random_set(size, *, seed, share=1.0, noise=1.0, radius=4.0, zero=0.2, count=
     box = ConfidenceSet(
         size, 1, 10, np.array([0.0, 1.0]), average, np.full(size, 0.01), first, second, centre, half,
         *(deviation if noise else np.zeros(first.size),) * 2, np.full(first.size, count), np.full(size, 1.0 / size),
-        0.0, eye_array(size).tocsr(), np.zeros(size), 0.001, 0.05, np.zeros(0, np.int64),
+        0.0, eye_array(size).tocsr(), np.zeros(size), 0.001, 0.05,
     )  # fmt: skip
     return box, spread
 

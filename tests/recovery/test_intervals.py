@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +18,7 @@ def test_errors_are_those_of_the_inverse_hessian(contexts, values, free):
     points = 3
     truth = random_mixture(np.random.default_rng(2), contexts, points, values)
     bags = every_outcome(truth, [(0, 1, 2, 0, 1, 2) if values == 2 else (0, 1, 2, 2)])
-    bags = bags.reweighted(bags.counts * 1e6)
+    bags = replace(bags, counts=bags.counts * 1e6)
     found, weight_errors = standard_errors(bags, truth, e_step(bags, truth), bags.average, 0.0, free_weights=free)
     laws = contexts * points * (values - 1)
 
@@ -47,7 +49,7 @@ def test_errors_are_those_of_the_inverse_hessian(contexts, values, free):
 def test_what_the_data_cannot_tell_has_an_infinite_error():
     truth = random_mixture(np.random.default_rng(3), 2, 3, weights=[0.5, 0.5])
     bags = every_outcome(truth, [(0,), (1, 1, 1)])  # 0 always alone, 2 never
-    bags = bags.reweighted(bags.counts * 1e4)
+    bags = replace(bags, counts=bags.counts * 1e4)
     errors, _ = standard_errors(bags, truth, e_step(bags, truth), bags.average, 0.0, free_weights=False)
     assert np.isinf(errors[:, 0]).all()
     assert np.isinf(errors[:, 2]).all()
@@ -62,7 +64,7 @@ def test_many_parameters_use_the_information_of_each_state_action(monkeypatch):
 
     truth = random_mixture(np.random.default_rng(4), 2, 3, weights=[0.5, 0.5])
     bags = every_outcome(truth, [(0, 1, 2, 0, 1, 2)])
-    bags = bags.reweighted(bags.counts * 1e5)
+    bags = replace(bags, counts=bags.counts * 1e5)
     arguments = bags, truth, e_step(bags, truth), bags.average, 0.0
     joint, _ = standard_errors(*arguments, free_weights=False)
     monkeypatch.setattr(module, "LARGEST", 0)

@@ -24,7 +24,7 @@ from rewardmix.recovery import (
 from rewardmix.recovery.bags import bags_of, merge_bags
 from rewardmix.recovery.evidence import Question, evidence_of
 from rewardmix.recovery.likelihood import Mixture, ascend, e_step
-from rewardmix.recovery.recover import as_weights, estimate
+from rewardmix.recovery.recover import as_weights, estimate_model
 
 
 def model_with(values, seed=0, weights=(0.5, 0.5)):
@@ -346,7 +346,7 @@ def test_an_estimate_is_the_model_of_best(contexts, weights):
     model = problems.make("random", states=3, actions=2, horizon=4, seed=1)
     episodes = simulate(uniform(model), model, 300, seed=2)
     whole = recover(episodes, num_contexts=contexts, weights=weights)
-    quick = estimate(evidence_of(episodes), Question(contexts, as_weights(weights, contexts)))
+    quick = estimate_model(evidence_of(episodes), Question(contexts, as_weights(weights, contexts)))
     np.testing.assert_array_equal(quick.model.rewards, whole.model.rewards)
     np.testing.assert_array_equal(quick.model.transition, whole.model.transition)
     assert (quick.starts, quick.reproduced) == (whole.info.starts, whole.info.reproduced)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from recovery.sets import random_set
-from rewardmix.recovery.signs import _improve, components, parities, parity, spanning_tree, spectral_signs, two_sided
+from rewardmix.recovery.signs import _improve, components, parities, parity, sides, spanning_tree, spectral_signs
 
 
 def random_pairs(rng, size, share):
@@ -112,7 +112,7 @@ def test_components_and_two_sidedness_by_search(seed):
     number = components(first, second, size)
     np.testing.assert_array_equal(number[:, None] == number[None, :], reach)
     assert number[0] == 0
-    sided = two_sided(first, second, size)
+    sided = sides(first, second, size) >= 0
     edges = list(zip(first.tolist(), second.tolist(), strict=True))
     for node in range(size):
         members = set(np.flatnonzero(reach[node]).tolist())

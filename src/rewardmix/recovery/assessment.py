@@ -25,7 +25,7 @@ from rewardmix.recovery.recovery_result import (
     on_model,
     summaries,
 )
-from rewardmix.recovery.signs import components, parities, two_sided
+from rewardmix.recovery.signs import components, parities, sides
 from rewardmix.recovery.standard_errors import limits_95, standard_errors
 
 
@@ -66,7 +66,7 @@ def _coverage(evidence: Evidence) -> dict[str, Any]:
     confidence = evidence.confidence
     size, width = confidence.num_points, confidence.width
     x, y = confidence.first // width, confidence.second // width
-    visited = np.isfinite(confidence.average.reshape(size, width)[:, 0])
+    visited = confidence.visited
     apart = np.unique((x * size + y)[x != y]).size
     count = int(visited.sum())
     paired = np.zeros(size, bool)
@@ -80,7 +80,7 @@ def _coverage(evidence: Evidence) -> dict[str, Any]:
         "never_together": count * (count - 1) // 2 - apart,
         "alone": np.flatnonzero(visited & ~paired),
         "groups": tuple(tuple(np.flatnonzero(component == k).tolist()) for k in np.unique(component[paired])),
-        "two_sided": np.flatnonzero(two_sided(x, y, size) & paired),
+        "two_sided": np.flatnonzero((sides(x, y, size) >= 0) & paired),
         "size": size,
     }
 

@@ -61,28 +61,20 @@ class Bags:
 
     @cached_property
     def average(self) -> Floats:
-        """(X, Z): law of the reward at x over all visits; where x was never visited, the mean law of the others."""
+        """(X, Z): law of the reward at x over all visits; see ``with_guesses`` where there were none."""
         return shares(self.occurrences)
-
-    def reweighted(self, counts: Floats) -> Bags:
-        """The same bags with other counts: a bootstrap resample, a held-out share."""
-        kept = counts > 0
-        lengths = np.diff(self.offsets)
-        return Bags(
-            self.symbols[np.repeat(kept, lengths)],
-            _offsets(lengths[kept]),
-            np.ascontiguousarray(counts[kept], dtype=np.float64),
-            self.num_points,
-            self.num_values,
-        )
 
 
 def shares(occurrences: Floats) -> Floats:
-    """(X, Z): law of the reward at x from how often x paid z; where x was never visited, the mean law of the others."""
-    visits, size = occurrences.sum(axis=1, keepdims=True), occurrences.shape[1]
-    laws, known = occurrences / np.maximum(visits, 1e-300), visits[:, 0] > 0
-    overall = laws[known].mean(axis=0) if known.any() else np.full(size, 1.0 / size)
-    return np.where(visits > 0, laws, overall)
+    """(X, Z): law of the reward at x from how often x paid z."""
+    visits = occurrences.sum(axis=1)
+    return with_guesses(occurrences / np.maximum(visits, 1e-300)[:, None], visits > 0)
+
+
+def with_guesses(laws: Floats, visited: NDArray[np.bool_]) -> Floats:
+    """(X, Z) laws where x was visited and, for want of anything better, the mean law of these everywhere else."""
+    size = laws.shape[1]
+    return np.where(visited[:, None], laws, laws[visited].mean(axis=0) if visited.any() else np.full(size, 1.0 / size))
 
 
 def bags_of(episodes: Episodes) -> Bags:

@@ -40,6 +40,7 @@ from rewardmix import theory
 from rewardmix._core.checks import Floats, as_instance, as_number, quoted, refuse
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
+from rewardmix.recovery.bags import with_guesses
 
 GROWTHS = 30
 """How often a radius that depends on the deviation may grow; each step all but closes what is left."""
@@ -188,7 +189,6 @@ class ConfidenceSet:
         transition_radius: ``(S'*A,)`` L1 radius of each row, 2 or more where nothing is known.
         tolerance: epsilon_0 = accuracy / H^2.
         failure: probability that the true model is outside, as far as ``radius`` guarantees it.
-        never_moved: x that were never visited; their rows are a convention.
     """
 
     num_states: int
@@ -210,7 +210,6 @@ class ConfidenceSet:
     transition_radius: Floats
     tolerance: float
     failure: float
-    never_moved: NDArray[np.int64]
 
     def __repr__(self) -> str:
         return (
@@ -244,14 +243,20 @@ class ConfidenceSet:
         return (self.lower > 0) | (self.upper < 0)
 
     @cached_property
+    def visited(self) -> NDArray[np.bool_]:
+        """(X,): whether any episode was there."""
+        return np.isfinite(self.average.reshape(self.num_points, self.width)[:, 0])
+
+    @property
+    def never_moved(self) -> NDArray[np.int64]:
+        """x that were never visited; their rows are a convention."""
+        return np.flatnonzero(~self.visited)
+
+    @cached_property
     def average_laws(self) -> Floats:
-        """(X, Z): law of the reward over contexts; where x was never visited, the mean law of the others."""
+        """(X, Z): law of the reward over contexts; see ``with_guesses`` where x was never visited."""
         laws = self.average.reshape(self.num_points, self.width)
-        laws = np.concatenate([1.0 - laws, laws], axis=1) if self.width == 1 else laws
-        seen = np.isfinite(laws[:, 0])
-        size = self.reward_values.size
-        overall = laws[seen].mean(axis=0) if seen.any() else np.full(size, 1.0 / size)
-        return np.where(seen[:, None], laws, overall)
+        return with_guesses(np.concatenate([1.0 - laws, laws], axis=1) if self.width == 1 else laws, self.visited)
 
     def grown(self, factor: float) -> ConfidenceSet:
         """The same set with every radius of averages and covariances multiplied."""
@@ -274,15 +279,11 @@ class ConfidenceSet:
 
     def violations(self, model: RewardMixingMDP) -> tuple[Violation, ...]:
         """Every interval that the model is outside of."""
-        found = []
-        for what, where, value, lower, upper, mask in self.checks(model):
-            for k in np.flatnonzero(mask):
-                found.append(
-                    Violation(
-                        what, tuple(int(part[k]) for part in where), float(value[k]), float(lower[k]), float(upper[k])
-                    )
-                )
-        return tuple(found)
+        return tuple(
+            Violation(what, tuple(int(part[k]) for part in where), float(value[k]), float(lower[k]), float(upper[k]))
+            for what, where, value, lower, upper, mask in self.checks(model)
+            for k in np.flatnonzero(mask)
+        )
 
     def checks(self, model: RewardMixingMDP) -> Any:
         """(what, where, values, lower, upper, outside) for each family of intervals."""
@@ -382,7 +383,6 @@ def confidence_set(
         *_dynamics(moments, share),
         tolerance,
         failure,
-        np.flatnonzero(visits == 0),
     )
 
 
@@ -418,7 +418,6 @@ def exact(model: RewardMixingMDP, *, accuracy: float = 0.1) -> ConfidenceSet:
         np.zeros(model.num_states * model.num_actions),
         accuracy / model.horizon**2,
         0.0,
-        np.zeros(0, np.int64),
     )
 
 

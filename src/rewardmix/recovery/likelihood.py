@@ -40,7 +40,7 @@ LEAST_GAIN = 3e-8
 CALM = 4
 """So many steps in a row must gain next to nothing."""
 
-MEMORY = 8
+_MEMORY = 8
 """Earlier steps that are mixed."""
 
 RIDGE = 1e-10
@@ -49,7 +49,7 @@ RIDGE = 1e-10
 INSIDE = 0.05
 """An extrapolated probability is at least this share of the plain step's."""
 
-LEAST_WEIGHT = 1e-9
+_LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
 
 
@@ -140,7 +140,7 @@ def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | 
     visits = summed.outcomes.sum(axis=2, keepdims=True) + prior
     laws = np.where(visits > 0, (summed.outcomes + prior * average) / np.where(visits > 0, visits, 1.0), average)
     if weights is None:
-        weights = np.maximum(summed.weights / max(summed.bags, 1e-300), LEAST_WEIGHT)
+        weights = np.maximum(summed.weights / max(summed.bags, 1e-300), _LEAST_WEIGHT)
         weights = weights / weights.sum()
     return Mixture(weights, laws)
 
@@ -177,7 +177,7 @@ def ascend(
     """
     here = start if weights is None else Mixture(weights, start.laws)
     seen, value = _evaluate(expect, here, average, prior)
-    history: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY + 1)
+    history: deque[tuple[Floats, Floats]] = deque(maxlen=_MEMORY + 1)
     least = max(tolerance * seen.bags, LEAST_GAIN)
     steps, calm = 1, 0
     while steps < max_iterations and calm < CALM:

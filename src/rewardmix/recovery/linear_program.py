@@ -31,6 +31,7 @@ each coordinate, and the dual simplex goes on from where it stood.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -97,19 +98,24 @@ def _trace(rows: Rows, parent: NDArray[np.int64], node: int) -> Cycle:
     walk = [node]
     while parent[walk[-1]] != node:
         walk.append(int(parent[walk[-1]]))
-    walk.append(node)
-    keys = rows.first * size + rows.second
-    pairs, length = [], 0.0
-    for head, tail in pairwise(walk):
+    pairs = []
+    for head, tail in pairwise([*walk, node]):
         i, j = sorted((head % size, tail % size))
-        upper = head < size
-        pairs.append((i, j, upper))
+        pairs.append((i, j, head < size))
+    return Cycle(tuple(pairs), _length(rows, pairs))
+
+
+def _length(rows: Rows, pairs: Iterable[tuple[int, int, bool]]) -> float:
+    """Sum of the bounds around a cycle."""
+    size, total = rows.floor.size, 0.0
+    keys = rows.first * size + rows.second
+    for i, j, upper in pairs:
         if i == j:
-            length += 2.0 * (rows.cap[i] if upper else -rows.floor[i])
+            total += 2.0 * float(rows.cap[i] if upper else -rows.floor[i])
         else:
             row = int(np.searchsorted(keys, i * size + j))
-            length += rows.high[row] if upper else -rows.low[row]
-    return Cycle(tuple(pairs), float(length))
+            total += float(rows.high[row] if upper else -rows.low[row])
+    return total
 
 
 @kernel
@@ -120,39 +126,30 @@ def _relax(first: Any, second: Any, low: Any, high: Any, floor: Any, cap: Any, d
     while True:
         changed = False
         for i in range(size):
-            if distance[size + i] + 2.0 * cap[i] < distance[i] - SLACK:
-                distance[i] = distance[size + i] + 2.0 * cap[i]
-                parent[i] = size + i
-                changed = True
-            if distance[i] - 2.0 * floor[i] < distance[size + i] - SLACK:
-                distance[size + i] = distance[i] - 2.0 * floor[i]
-                parent[size + i] = i
-                changed = True
+            changed |= _shorten(distance, parent, size + i, i, 2.0 * cap[i])
+            changed |= _shorten(distance, parent, i, size + i, -2.0 * floor[i])
         for row in range(first.size):
-            i, j, up = first[row], second[row], high[row]
-            if distance[size + j] + up < distance[i] - SLACK:
-                distance[i] = distance[size + j] + up
-                parent[i] = size + j
-                changed = True
-            if distance[size + i] + up < distance[j] - SLACK:
-                distance[j] = distance[size + i] + up
-                parent[j] = size + i
-                changed = True
-            if low[row] == -np.inf:
-                continue
-            if distance[j] - low[row] < distance[size + i] - SLACK:
-                distance[size + i] = distance[j] - low[row]
-                parent[size + i] = j
-                changed = True
-            if distance[i] - low[row] < distance[size + j] - SLACK:
-                distance[size + j] = distance[i] - low[row]
-                parent[size + j] = i
-                changed = True
+            i, j = first[row], second[row]
+            changed |= _shorten(distance, parent, size + j, i, high[row])
+            changed |= _shorten(distance, parent, size + i, j, high[row])
+            if low[row] > -np.inf:
+                changed |= _shorten(distance, parent, j, size + i, -low[row])
+                changed |= _shorten(distance, parent, i, size + j, -low[row])
         if not changed:
             return -1
         node = _cycle_in(parent, seen)
         if node >= 0:
             return node
+
+
+@kernel
+def _shorten(distance: Any, parent: Any, tail: Any, head: Any, length: Any) -> bool:
+    """Go to ``head`` by way of ``tail`` if that is shorter by more than rounding."""
+    if distance[tail] + length < distance[head] - SLACK:
+        distance[head] = distance[tail] + length
+        parent[head] = tail
+        return True
+    return False
 
 
 @kernel
@@ -217,34 +214,17 @@ def _worst(rows: Rows, point: Floats, used: Any) -> Any:
 
 
 def _add(solver: Any, rows: Rows, chosen: Any, *, elastic: bool) -> None:
-    count = chosen.size
-    if not elastic:
-        index = np.stack([rows.first[chosen], rows.second[chosen]], axis=1).astype(np.int32).ravel()
-        solver.addRows(
-            count,
-            rows.low[chosen],
-            rows.high[chosen],
-            2 * count,
-            np.arange(0, 2 * count, 2, dtype=np.int32),
-            index,
-            np.ones(2 * count),
-        )
-        return
-    begin = solver.getNumCol()
-    solver.addVars(2 * count, np.zeros(2 * count), np.full(2 * count, np.inf))
-    extra = np.arange(begin, begin + 2 * count, dtype=np.int32)
-    solver.changeColsCost(2 * count, extra, np.full(2 * count, PRICE))
-    index = np.stack([rows.first[chosen], rows.second[chosen], extra[:count], extra[count:]], axis=1)
-    values = np.tile([1.0, 1.0, 1.0, -1.0], count)
-    solver.addRows(
-        count,
-        rows.low[chosen],
-        rows.high[chosen],
-        4 * count,
-        np.arange(0, 4 * count, 4, dtype=np.int32),
-        index.astype(np.int32).ravel(),
-        values,
-    )
+    count, columns, values = chosen.size, [rows.first[chosen], rows.second[chosen]], [1.0, 1.0]
+    if elastic:
+        begin = solver.getNumCol()
+        extra = np.arange(begin, begin + 2 * count, dtype=np.int32)
+        solver.addVars(2 * count, np.zeros(2 * count), np.full(2 * count, np.inf))
+        solver.changeColsCost(2 * count, extra, np.full(2 * count, PRICE))
+        columns, values = [*columns, extra[:count], extra[count:]], [*values, 1.0, -1.0]
+    width = len(columns)
+    begins = np.arange(0, width * count, width, dtype=np.int32)
+    index = np.stack(columns, axis=1).astype(np.int32).ravel()
+    solver.addRows(count, rows.low[chosen], rows.high[chosen], width * count, begins, index, np.tile(values, count))
 
 
 @kernel
@@ -362,17 +342,7 @@ def _resolving(confidence: ConfidenceSet, weights: Floats | None, cycle: Cycle, 
     """The least factor above ``kappa`` at which this one cycle is no contradiction, by bisection."""
 
     def length(factor: float) -> float:
-        rows = program_of(confidence.grown(factor), weights)
-        size = rows.floor.size
-        keys = rows.first * size + rows.second
-        total = 0.0
-        for i, j, upper in cycle.pairs:
-            if i == j:
-                total += 2.0 * float(rows.cap[i] if upper else -rows.floor[i])
-            else:
-                row = int(np.searchsorted(keys, i * size + j))
-                total += float(rows.high[row] if upper else -rows.low[row])
-        return total
+        return _length(program_of(confidence.grown(factor), weights), cycle.pairs)
 
     points = sorted({i for pair in cycle.pairs for i in pair[:2]})
     confidence = restricted(confidence, points)
@@ -394,15 +364,8 @@ def restricted(confidence: ConfidenceSet, points: list[int]) -> ConfidenceSet:
     place = np.full(confidence.average.size, -1)
     place[points] = np.arange(len(points))
     kept = (place[confidence.first] >= 0) & (place[confidence.second] >= 0)
-    return replace(
-        confidence,
-        average=confidence.average[points],
-        average_radius=confidence.average_radius[points],
-        first=place[confidence.first[kept]],
-        second=place[confidence.second[kept]],
-        centre=confidence.centre[kept],
-        radius=confidence.radius[kept],
-        deviation=confidence.deviation[kept],
-        null_deviation=confidence.null_deviation[kept],
-        counts=confidence.counts[kept],
-    )
+    coordinates = {name: getattr(confidence, name)[points] for name in ("average", "average_radius")}
+    names = ("centre", "radius", "deviation", "null_deviation", "counts")
+    pairs = {name: getattr(confidence, name)[kept] for name in names}
+    ends = {name: place[getattr(confidence, name)[kept]] for name in ("first", "second")}
+    return replace(confidence, **coordinates, **ends, **pairs)

@@ -37,7 +37,7 @@ SCREENING, _POLISHED = 40, 5
 SCREENED = 20_000
 """Bags of which the first climbs see a share, when there are more."""
 
-ENOUGH = 1e-3
+_ENOUGH = 1e-3
 """For choosing the number of contexts a climb has converged when E-steps gain less: criteria differ by more."""
 
 _FILLS = 10
@@ -95,7 +95,7 @@ def choices(evidence: Evidence, most: int, *, prior: float = 0.0, seed: int = 0)
     yield _choice(fits, bags)
     for contexts in range(2, most + 1):
         question = Question(contexts, None, prior, seed)
-        fits[contexts] = ascend_many(evidence, question, tolerance=ENOUGH / bags.total, polished=3)
+        fits[contexts] = ascend_many(evidence, question, tolerance=_ENOUGH / bags.total, polished=3)
         yield _choice(fits, bags)
 
 

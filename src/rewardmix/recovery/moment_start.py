@@ -41,7 +41,7 @@ from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.confidence_set import ConfidenceSet
 from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.likelihood import Mixture
-from rewardmix.recovery.signs import components, groups_of_points, spectral_signs, two_sided
+from rewardmix.recovery.signs import components, groups_of_points, sides, spectral_signs
 
 BEND = 1.5
 """Residuals beyond this many deviations count linearly."""
@@ -84,15 +84,9 @@ def rank_one(confidence: ConfidenceSet, rng: np.random.Generator) -> RankOne:
     alone = np.ones(size, bool)
     alone[first] = alone[second] = False
     spread[alone] = 0.0  # nothing is known: no difference is the neutral guess
-    sided = two_sided(first, second, size)
-    component = components(first, second, size)
-    return RankOne(
-        _balanced(spread, component, sided, confidence),
-        component,
-        sided,
-        _gross(confidence, spread[first] * spread[second]),
-        int(sweeps),
-    )
+    side, component = sides(first, second, size), components(first, second, size)
+    gross = _gross(confidence, spread[first] * spread[second])
+    return RankOne(_balanced(spread, component, side), component, side >= 0, gross, int(sweeps))
 
 
 def _gross(confidence: ConfidenceSet, fitted: Floats) -> NDArray[np.bool_]:
@@ -122,35 +116,16 @@ def _start(first: Any, second: Any, aligned: Floats, deviation: Floats, size: in
     return np.asarray(np.clip(mean / np.sqrt(overall), 0.02, 0.5))
 
 
-def _balanced(spread: Floats, component: NDArray[np.int64], sided: Any, confidence: ConfidenceSet) -> Floats:
+def _balanced(spread: Floats, component: NDArray[np.int64], side: NDArray[np.int64]) -> Floats:
     """Where only products across two sides are known, give both sides the same typical size."""
     spread = spread.copy()
-    edges = confidence.first != confidence.second
-    for number in np.unique(component[sided]):
-        inside = edges & (component[confidence.first] == number)
-        side = _side_of(confidence.first[inside], confidence.second[inside])
-        members = np.flatnonzero(component == number)
-        left = np.asarray([side[int(i)] for i in members])
-        one, two = (np.sqrt((spread[members[left == s]] ** 2).mean()) for s in (0, 1))
+    for number in np.unique(component[side >= 0]):
+        mine = component == number
+        one, two = (np.sqrt((spread[mine & (side == s)] ** 2).mean()) for s in (0, 1))
         if one > 0 and two > 0:
             ratio = np.sqrt(two / one)
-            spread[members] *= np.where(left == 0, ratio, 1.0 / ratio)
+            spread[mine] *= np.where(side[mine] == 0, ratio, 1.0 / ratio)
     return spread
-
-
-def _side_of(first: Any, second: Any) -> dict[int, int]:
-    near: dict[int, list[int]] = {}
-    for a, b in zip(first.tolist(), second.tolist(), strict=True):
-        near.setdefault(a, []).append(b)
-        near.setdefault(b, []).append(a)
-    start = min(near)
-    side, queue = {start: 0}, [start]
-    for node in queue:
-        for other in near[node]:
-            if other not in side:
-                side[other] = 1 - side[node]
-                queue.append(other)
-    return side
 
 
 def _adjacency(first: Any, second: Any, size: int) -> tuple[Any, Any, Any]:
@@ -195,7 +170,7 @@ def _sweep(
 DECIDED = 2.0
 """A slope this many standard errors from 0 orients its group."""
 
-LEAST = 0.02
+_LEAST = 0.02
 """A closed-form weight is kept this far from 0 and 1: it is a start, and EM has to be able to leave it."""
 
 
@@ -248,7 +223,7 @@ def closed_form(bags: Bags, average: Floats, spread: Floats) -> tuple[Floats, fl
     slope, error = float(pooled.slope[0]), float(pooled.error[0])
     if not pooled.decided[0]:  # no triples, or too few to tell the slope from 0
         return np.array([0.5, 0.5]), slope, error
-    w = min(max(weight_of(slope), LEAST), 1.0 - LEAST)
+    w = min(max(weight_of(slope), _LEAST), 1.0 - _LEAST)
     return np.array([w, 1.0 - w]), slope, error
 
 

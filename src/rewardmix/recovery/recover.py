@@ -34,7 +34,7 @@ from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.assessment import estimated, finished
-from rewardmix.recovery.bags import Bags, pair_bags
+from rewardmix.recovery.bags import Bags, pair_bags, with_guesses
 from rewardmix.recovery.confidence_set import ConfidenceSet, Radius, hoeffding
 from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
 from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, ascend, e_step, start_fit
@@ -51,7 +51,7 @@ def best(evidence: Evidence, question: Question) -> Recovery:
     return finished(evidence, question, _candidates(evidence, question))
 
 
-def estimate(evidence: Evidence, question: Question) -> Estimate:
+def estimate_model(evidence: Evidence, question: Question) -> Estimate:
     """The model of ``best`` without standard errors and certificate: for those who only go on from it."""
     return estimated(evidence, _candidates(evidence, question))
 
@@ -122,7 +122,7 @@ def _pairs(evidence: Evidence, fit: RankOne) -> Bags | None:
     keys = (confidence.first // width)[fit.gross] * points + (confidence.second // width)[fit.gross]
     kept = ~np.isin(moments.pair_keys, keys)
     bags = pair_bags(moments.pair_keys[kept], moments.pair_tables[kept], points)
-    average = np.where(np.isfinite(moments.frequencies), moments.frequencies, bags.average)
+    average = with_guesses(moments.frequencies, moments.samples > 0)
     bags.__dict__["average"] = average  # first visits know the averages better than pairs do
     return bags
 

@@ -192,18 +192,6 @@ class Recovery:
         return f"Recovery({self.model!r}, method={self.info.method!r}, loglik={self.info.loglik:.6g})"
 
 
-class Recovered(Protocol):
-    """What a refit needs of a recovery."""
-
-    @property
-    def model(self) -> RewardMixingMDP:
-        """Where it begins."""
-
-    @property
-    def fixed_weights(self) -> Floats | None:
-        """(M,) weights that no refit may move; None if they were estimated."""
-
-
 class Seen(Protocol):
     """The world in which episodes were seen: that of episodes, of a log, or of a confidence set."""
 
@@ -223,6 +211,9 @@ class Seen(Protocol):
     def reward_values(self) -> Floats:
         """(Z,)."""
 
+
+Recovered = Recovery | Estimate
+"""What a refit can begin from."""
 
 Method = Callable[[Evidence, Question], Recovery]
 """Evidence and a question to an answer: ``best``, ``algorithm_3``, ``spectral`` or what ``sweep_weights`` makes."""

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
@@ -68,9 +70,7 @@ def parity(first: Any, second: Any, positive: Any, strength: Any, size: int) -> 
     order = np.argsort(-np.asarray(strength, dtype=np.float64), kind="stable")
     i, j = np.asarray(first)[order], np.asarray(second)[order]
     odd = (~np.asarray(positive, bool)[order]).astype(np.int64)
-    root, flip = np.arange(size), np.zeros(size, np.int64)
-    verdict = np.zeros(i.size, np.int64)
-    _join(i, j, odd, root, flip, verdict)
+    root, flip, verdict = _united(i, j, odd, size)
     groups, leaders = _numbered(root)
     bad = np.flatnonzero(verdict == 2)
     cycle = _odd_cycle(i, j, verdict, int(bad[0]), size) if bad.size else ()
@@ -80,16 +80,8 @@ def parity(first: Any, second: Any, positive: Any, strength: Any, size: int) -> 
 
 def components(first: Any, second: Any, size: int) -> NDArray[np.int64]:
     """(N,) number of the connected component of each coordinate, in order of first appearance."""
-    root, flip = np.arange(size), np.zeros(size, np.int64)
-    _join(
-        np.asarray(first),
-        np.asarray(second),
-        np.zeros(len(first), np.int64),
-        root,
-        flip,
-        np.zeros(len(first), np.int64),
-    )
-    return _numbered(root)[0]
+    graph = coo_array((np.ones(len(first), bool), (first, second)), shape=(size, size))
+    return np.asarray(connected_components(graph, directed=False)[1], np.int64)
 
 
 def groups_of_points(groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -97,20 +89,18 @@ def groups_of_points(groups: NDArray[np.int64], width: int) -> NDArray[np.int64]
     return groups.reshape(-1, width)[:, 0]
 
 
-def two_sided(first: Any, second: Any, size: int) -> NDArray[np.bool_]:
-    """(N,): coordinates whose component is bipartite with an edge, so that only products across it can be known.
+def sides(first: Any, second: Any, size: int) -> NDArray[np.int64]:
+    """(N,) 0 or 1, the side of a coordinate whose component is bipartite with an edge; -1 for others.
 
-    Multiplying one side by a factor and dividing the other changes no covariance: magnitudes need an odd cycle
-    (or the same x twice in an episode).
+    There only products across the two sides can be known: multiplying one side by a factor and dividing the other
+    changes no covariance. Magnitudes need an odd cycle (or the same x twice in an episode).
     """
-    odd = np.ones(len(first), np.int64)
-    root, flip = np.arange(size), np.zeros(size, np.int64)
-    verdict = np.zeros(len(first), np.int64)
-    _join(np.asarray(first), np.asarray(second), odd, root, flip, verdict)
-    groups, _ = _numbered(root)
+    first, second = np.asarray(first), np.asarray(second)
+    root, flip, verdict = _united(first, second, np.ones(first.size, np.int64), size)
+    groups, leaders = _numbered(root)
     bipartite = np.bincount(groups) > 1
-    bipartite[groups[np.asarray(first)[verdict == 2]]] = False
-    return bipartite[groups]
+    bipartite[groups[first[verdict == 2]]] = False
+    return np.where(bipartite[groups], flip ^ flip[leaders[groups]], -1)
 
 
 def spectral_signs(first: Any, second: Any, scores: Any, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -151,9 +141,7 @@ def spanning_tree(first: Any, second: Any, strength: Any, size: int) -> tuple[ND
     """(parent of each coordinate or -1, an order with parents first) of the strongest spanning forest."""
     order = np.argsort(-strength, kind="stable")
     i, j = first[order], second[order]
-    root, flip, verdict = np.arange(size), np.zeros(size, np.int64), np.zeros(i.size, np.int64)
-    _join(i, j, np.zeros(i.size, np.int64), root, flip, verdict)
-    tree = verdict == 1
+    tree = _united(i, j, np.zeros(i.size, np.int64), size)[2] == 1
     return _rooted(i[tree], j[tree], size)
 
 
@@ -178,6 +166,13 @@ def _rooted(i: Any, j: Any, size: int) -> tuple[NDArray[np.int64], NDArray[np.in
                     queue.append(other)
         sequence.extend(queue)
     return parent, np.asarray(sequence, np.int64)
+
+
+def _united(i: Any, j: Any, odd: Any, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(root and parity to it of each coordinate, verdict on each pair) of the union-find below."""
+    root, flip, verdict = np.arange(size), np.zeros(size, np.int64), np.zeros(i.size, np.int64)
+    _join(i, j, odd, root, flip, verdict)
+    return root, flip, verdict
 
 
 def _numbered(root: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -25,13 +25,13 @@ from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
 LARGEST = 1200
 """With more free parameters than this, contexts are taken jointly for each x but not the x jointly with each other."""
 
-WORK = 2e8
+_WORK = 2e8
 """Products in the sum of outer products; beyond it a share of the (merged, so shuffled) bags is used."""
 
 WEAK = 1e-11
 """Information that is added to every direction, as a share of the largest row sum: more than rounding takes away."""
 
-UNKNOWN = 0.5
+_UNKNOWN = 0.5
 """A standard error of a probability beyond this says nothing: it is called infinite."""
 
 NORMAL_95 = 1.959963984540054
@@ -49,13 +49,13 @@ def standard_errors(
     diagonal = (prior * average / laws**2).ravel()
     if contexts * points * (values - 1) > LARGEST:
         errors = _blockwise(bags, mixture, laws, diagonal)
-        return np.where(errors > UNKNOWN, np.inf, errors), np.zeros(contexts)
+        return np.where(errors > _UNKNOWN, np.inf, errors), np.zeros(contexts)
     full = _information(bags, mixture, laws)
     full[np.arange(size), np.arange(size)] += diagonal
     blocks = contexts * points
     law, weight = _zero_sum(values), _zero_sum(contexts) if free_weights else np.zeros((contexts, 0))
     errors = np.sqrt(_variances(full, blocks, law, weight))
-    errors[errors > UNKNOWN] = np.inf
+    errors[errors > _UNKNOWN] = np.inf
     return errors[:size].reshape(mixture.laws.shape), errors[size:]
 
 
@@ -73,7 +73,7 @@ def _information(bags: Bags, mixture: Mixture, laws: Floats) -> Floats:
     out = np.zeros((size, size))
     lengths = np.diff(bags.offsets)
     work = float((((lengths + 1.0) * contexts) ** 2).sum())
-    used = bags.counts.size if work <= WORK else max(1, int(bags.counts.size * WORK / work))
+    used = bags.counts.size if work <= _WORK else max(1, int(bags.counts.size * _WORK / work))
     _outer_products(bags.symbols, bags.offsets, bags.counts[:used], table, mixture.weights, inverse, out)
     return out * (bags.total / max(float(bags.counts[:used].sum()), 1e-300))
 
