@@ -51,7 +51,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, best
-from rewardmix.recovery.recover import as_weights, estimate
+from rewardmix.recovery.recover import as_weights, estimate_model
 from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
 from rewardmix.simulation import simulate
@@ -224,7 +224,7 @@ def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
         return gathering.explored_on(asked, part, found)
     try:
         found = gathering.examined(asked, found)
-        sketch = estimate(found.evidence, asked.question)
+        sketch = estimate_model(found.evidence, asked.question)
     except KeyboardInterrupt:
         return dataclasses.replace(found, interrupted=True)
     if gathering.ready(found, sketch):
