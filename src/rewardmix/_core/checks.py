@@ -23,7 +23,7 @@ from rewardmix._core.errors import shown as shown
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 MOST = (1 << 62) - 1
 """The largest count there is: twice as many still fit into a 64-bit number."""
@@ -163,7 +163,7 @@ def as_number(argument: str, value: object, *, above: float = -math.inf, below: 
     return number
 
 
-def as_instance(argument: str, value: object, kind: type[T]) -> T:
+def as_instance(argument: str, value: object, kind: type[_T]) -> _T:
     """``value``, refused unless it is a ``kind``."""
     if not isinstance(value, kind):
         refuse(argument, f"{quoted(value)} ({type(value).__name__})", f"a {kind.__name__}")

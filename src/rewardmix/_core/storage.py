@@ -50,7 +50,7 @@ FOLD, FOLD_ROWS = 1024, 128
 """Columns of the table that a checksum lays content out as, and rows of it that are read at a time."""
 
 Arrays = dict[str, NDArray[Any]]
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def write_arrays(
@@ -89,7 +89,7 @@ def read_arrays(
     return kind, arrays, header["meta"]
 
 
-def entry(meta: Mapping[str, Any], name: str, kind: type[T]) -> T:
+def entry(meta: Mapping[str, Any], name: str, kind: type[_T]) -> _T:
     """An entry of metadata that must be of this type."""
     value = meta[name]
     if type(value) is not kind:

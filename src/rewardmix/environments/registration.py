@@ -11,7 +11,7 @@ from gymnasium.envs import registration
 from rewardmix._core.errors import refuse
 
 
-def register(names: Iterable[str], entry_point: str, vector_entry_point: str | None = None) -> None:
+def announce(names: Iterable[str], entry_point: str, vector_entry_point: str | None = None) -> None:
     """Register ``rewardmix/<Name>-v0`` for each name; what is registered already is left as it is."""
     for name in names:
         identifier = identifier_of(name)

@@ -19,7 +19,7 @@ LARGEST_LOG = 600.0
 """Of the largest factor on a reward; beyond it there are no numbers."""
 
 
-def names(letter: str, count: int) -> list[str]:
+def numbered(letter: str, count: int) -> list[str]:
     """``s0 s1 ...``: what solvers accept whatever people call the states."""
     return [f"{letter}{i}" for i in range(count)]
 

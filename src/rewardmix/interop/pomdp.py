@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rewardmix._core import storage
-from rewardmix.interop.naming import DISCOUNT, names, number, row, scales
+from rewardmix.interop.naming import DISCOUNT, number, numbered, row, scales
 from rewardmix.model import RewardMixingMDP, dense_transition
 
 
@@ -27,7 +27,7 @@ def pomdp_lines(model: RewardMixingMDP, *, discount: float = DISCOUNT) -> Iterat
     yield f"discount: {discount!r}"
     yield "values: reward"
     yield f"states: {' '.join(states)}"
-    yield f"actions: {' '.join(names('a', model.num_actions))}"
+    yield f"actions: {' '.join(numbered('a', model.num_actions))}"
     yield f"observations: {' '.join([*observations, 'over'])}"
     yield f"start: {row([*model.weights, *[0.0] * (len(states) - len(openings))])}"
     yield from _opening(model)

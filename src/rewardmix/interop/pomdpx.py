@@ -12,7 +12,7 @@ import numpy as np
 
 from rewardmix._core import storage
 from rewardmix._core.checks import Floats
-from rewardmix.interop.naming import DISCOUNT, names, row, scales
+from rewardmix.interop.naming import DISCOUNT, numbered, row, scales
 from rewardmix.model import RewardMixingMDP, dense_transition
 
 OPENING = "opening"
@@ -46,16 +46,16 @@ def pomdpx_lines(model: RewardMixingMDP, *, discount: float = DISCOUNT) -> Itera
 def _variables(model: RewardMixingMDP) -> Iterator[str]:
     yield "<Variable>"
     parts = {
-        "time": (names("t", model.horizon + 2), True),
-        "state": ([*names("s", model.num_states), OPENING], True),
-        "outcome": (names("z", model.num_values), True),
-        "context": (names("m", model.num_contexts), False),
+        "time": (numbered("t", model.horizon + 2), True),
+        "state": ([*numbered("s", model.num_states), OPENING], True),
+        "outcome": (numbered("z", model.num_values), True),
+        "context": (numbered("m", model.num_contexts), False),
     }
     for name, (values, seen) in parts.items():
         yield f'<StateVar vnamePrev="{name}_0" vnameCurr="{name}_1" fullyObs="{str(seen).lower()}">'
         yield f"<ValueEnum>{' '.join(values)}</ValueEnum></StateVar>"
     yield '<ObsVar vname="nothing"><ValueEnum>o0</ValueEnum></ObsVar>'
-    yield f'<ActionVar vname="action"><ValueEnum>{" ".join(names("a", model.num_actions))}</ValueEnum></ActionVar>'
+    yield f'<ActionVar vname="action"><ValueEnum>{" ".join(numbered("a", model.num_actions))}</ValueEnum></ActionVar>'
     yield '<RewardVar vname="reward"/>'
     yield "</Variable>"
 
@@ -70,7 +70,7 @@ def _start(model: RewardMixingMDP) -> Iterator[str]:
 
 
 def _transitions(model: RewardMixingMDP) -> Iterator[str]:
-    times, contexts = names("t", model.horizon + 2), names("m", model.num_contexts)
+    times, contexts = numbered("t", model.horizon + 2), numbered("m", model.num_contexts)
     last = model.horizon + 1
     yield "<StateTransitionFunction>"
     clock = [(f"{time} -", _one(last + 1, min(i + 1, last))) for i, time in enumerate(times)]

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rewardmix._core.checks import quoted, refuse
 from rewardmix.model import RewardMixingMDP
 from rewardmix.problems.generated import random
-from rewardmix.problems.hard import hard
-from rewardmix.problems.places import grid, shop
-from rewardmix.problems.rooms import branches, lock, probe, riverswim
+from rewardmix.problems.worlds import branches, grid, hard, lock, probe, riverswim, shop
 
 if TYPE_CHECKING:
     from rewardmix.environments import RewardMixingEnv, RewardMixingVectorEnv
@@ -70,7 +68,7 @@ def vector(
 
 def register() -> None:
     """Make every problem known to Gymnasium as ``rewardmix/<Name>-v0``."""
-    from rewardmix.environments.registration import register as announce
+    from rewardmix.environments.registration import announce
 
     announce(names(), f"{__name__}:single", f"{__name__}:vector")
     announce(["coupons"], "rewardmix.problems.coupons:registered")

@@ -14,7 +14,7 @@ from rewardmix.report.words import count, decimal, fine, percent
 COLOURS = 8
 """Colours for contexts, and tints for actions; more than that are told apart by their labels only."""
 
-Data = Mapping[str, Any]
+_Data = Mapping[str, Any]
 
 
 def uncertainty_curve(points: Sequence[Sequence[float]]) -> Markup | None:
@@ -41,7 +41,7 @@ def uncertainty_curve(points: Sequence[Sequence[float]]) -> Markup | None:
     return drawing(214, "Uncertainty over episodes", told, shapes)
 
 
-def policy_values(rows: Sequence[Data]) -> Markup | None:
+def policy_values(rows: Sequence[_Data]) -> Markup | None:
     """Policies by what they earn: dots with intervals, the highest first."""
     rows = sorted((row for row in rows if row.get("value") is not None), key=lambda row: -row["value"])
     if not rows:
@@ -70,7 +70,7 @@ def policy_values(rows: Sequence[Data]) -> Markup | None:
     return drawing(bottom + 36, "What each policy earns", told, shapes)
 
 
-def pair_map(data: Data, world: Data) -> Markup:
+def pair_map(data: _Data, world: _Data) -> Markup:
     """The lower triangle of pairs: the more often seen together, the darker."""
     cells, block = data["cells"], data["block"]
     labelled = block == 1 and len(cells) <= 24
@@ -119,12 +119,12 @@ def _cell(x: float, y: float, side: float, seen: int, edges: Sequence[int], hint
     return [box(x, y, size, size, f"cell h{_level(seen, edges)}", hint)]
 
 
-def _pair_hint(i: int, j: int, seen: int, world: Data) -> str:
+def _pair_hint(i: int, j: int, seen: int, world: _Data) -> str:
     names = " with ".join(f"{_state(world, x)}, {_action(world, x)}" for x in (i, j))
     return f"{names}: " + ("cannot meet" if seen < 0 else "never seen" if seen == 0 else f"{count(seen)} episodes")
 
 
-def _pair_labels(rows: int, block: int, left: float, side: float, world: Data, labelled: bool) -> list[Shape]:
+def _pair_labels(rows: int, block: int, left: float, side: float, world: _Data, labelled: bool) -> list[Shape]:
     """Actions beside the rows and states below; in large maps states beside the rows, as many as fit."""
     shapes: list[Shape] = []
     width = world["actions"] / block * side
@@ -168,15 +168,15 @@ def _coverage_key(cells: Sequence[Sequence[int]], edges: Sequence[int], side: fl
     return shapes
 
 
-def _state(world: Data, x: int) -> str:
+def _state(world: _Data, x: int) -> str:
     return str(world["state_names"][x // world["actions"]])
 
 
-def _action(world: Data, x: int) -> str:
+def _action(world: _Data, x: int) -> str:
     return str(world["action_names"][x % world["actions"]])
 
 
-def reward_dots(data: Data, world: Data) -> Markup | None:
+def reward_dots(data: _Data, world: _Data) -> Markup | None:
     """Recovered rewards: a dot for each context with its interval, and the truth as a ring where it is known."""
     rows = data["rows"]
     if not rows:
@@ -210,11 +210,11 @@ def reward_dots(data: Data, world: Data) -> Markup | None:
     return drawing(bottom + 36, "Recovered rewards for each type", told, back + shapes)
 
 
-def _larger(data: Data) -> str:
+def _larger(data: _Data) -> str:
     return "a reward" if data["larger"] == 1.0 else f"reward {data['larger']:g}"
 
 
-def _reward_row(row: Data, world: Data, along: Any, left: float, right: float, y: float, name: str) -> list[Shape]:
+def _reward_row(row: _Data, world: _Data, along: Any, left: float, right: float, y: float, name: str) -> list[Shape]:
     shapes = [text(left - 8, y + 3.5, name, "tick", "end"), line(left, y, right, y, "thread")]
     contexts = len(row["values"])
     for m, value in enumerate(row["values"]):
@@ -235,7 +235,7 @@ def _rule(left: float, right: float, y: float, label: str) -> list[Shape]:
     return [line(left, y, right, y, "rule"), text(left - 6, y + 3.5, label, "tick", "end")]
 
 
-def action_colours(beliefs: Data) -> dict[int, str]:
+def action_colours(beliefs: _Data) -> dict[int, str]:
     """A tint for each action that occurs, those that take most room first; what is left shares the last one."""
     room: dict[int, float] = {}
     for runs in _all_runs(beliefs):
@@ -245,14 +245,14 @@ def action_colours(beliefs: Data) -> dict[int, str]:
     return {action: f"a{min(i, COLOURS - 1)}" for i, action in enumerate(order)}
 
 
-def _all_runs(beliefs: Data) -> list[Any]:
+def _all_runs(beliefs: _Data) -> list[Any]:
     if beliefs["kind"] == "two":
         rows = [row["runs"] for part in beliefs["maps"] for row in part["rows"]]
         return [beliefs["curve"]["runs"], *rows]
     return [ray["runs"] for ray in beliefs["rays"]]
 
 
-def action_key(colours: Mapping[int, str], world: Data) -> Markup:
+def action_key(colours: Mapping[int, str], world: _Data) -> Markup:
     """Which tint is which action, as a list."""
     items = Markup("").join(
         Markup('<li><span class="swatch {}"></span>{}</li>').format(colour, world["action_names"][action])
@@ -261,7 +261,7 @@ def action_key(colours: Mapping[int, str], world: Data) -> Markup:
     return Markup('<ul class="key">{}</ul>').format(items)
 
 
-def value_curve(beliefs: Data, world: Data, colours: Mapping[int, str]) -> Markup | None:
+def value_curve(beliefs: _Data, world: _Data, colours: Mapping[int, str]) -> Markup | None:
     """Two contexts: expected rewards to come over the belief, with the action regions behind."""
     curve = beliefs["curve"]
     if len(curve["value"]) < 2:
@@ -292,7 +292,7 @@ def value_curve(beliefs: Data, world: Data, colours: Mapping[int, str]) -> Marku
     return drawing(bottom + 36, "Value and action over the belief", told, shapes)
 
 
-def action_map(part: Data, world: Data, colours: Mapping[int, str]) -> Markup:
+def action_map(part: _Data, world: _Data, colours: Mapping[int, str]) -> Markup:
     """Two contexts, one state: a row for each step, coloured by the action at each belief that can occur."""
     rows = part["rows"]
     left, right = 34.0, WIDTH - 12.0
@@ -315,7 +315,7 @@ def action_map(part: Data, world: Data, colours: Mapping[int, str]) -> Markup:
     return drawing(bottom + 36, f"Actions in {name}", "One row for each step, over the belief", shapes)
 
 
-def belief_rays(beliefs: Data, world: Data, colours: Mapping[int, str]) -> Markup:
+def belief_rays(beliefs: _Data, world: _Data, colours: Mapping[int, str]) -> Markup:
     """More contexts: from what is believed at the start to being sure of one context, the action and the value."""
     left, right, step = 34.0, WIDTH - 12.0, 74.0
     along = scale(0.0, 1.0, left, right)
@@ -339,7 +339,7 @@ def belief_rays(beliefs: Data, world: Data, colours: Mapping[int, str]) -> Marku
     return drawing(bottom + 14, "Value and action from the first belief to certainty", _told(beliefs, world), shapes)
 
 
-def _told(beliefs: Data, world: Data) -> str:
+def _told(beliefs: _Data, world: _Data) -> str:
     sure: Sequence[str] = [
         f"sure of {world['context_names'][ray['context']]}: {world['action_names'][int(ray['runs'][-1][2])]}"
         for ray in beliefs["rays"]
@@ -347,7 +347,7 @@ def _told(beliefs: Data, world: Data) -> str:
     return "; ".join(sure)
 
 
-def _belief_axis(along: Any, top: float, bottom: float, world: Data) -> list[Shape]:
+def _belief_axis(along: Any, top: float, bottom: float, world: _Data) -> list[Shape]:
     shapes: list[Shape] = []
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         shapes += [line(along(value), bottom, along(value), bottom + 4, "axis")]
