@@ -12,7 +12,7 @@ from rewardmix.exploration import checkpoints, environment_engine, explore
 from rewardmix.learning import learn, stopping
 from rewardmix.learning.gathering import one_optimum
 from rewardmix.recovery.evidence import Question, evidence_of
-from rewardmix.recovery.recover import estimate
+from rewardmix.recovery.recover import estimate_model
 
 
 class Spy(gymnasium.Wrapper):
@@ -158,7 +158,7 @@ def test_errors_of_long_episodes_do_not_depend_on_who_played_first():
 
 def test_more_than_two_contexts_are_refined_when_pairs_are_covered_only():
     model = problems.make("random", states=3, actions=2, horizon=6, contexts=3, seed=0)
-    assert not one_optimum(estimate(evidence_of(explore(model, episodes=500, seed=0).gathered), Question(3)))
+    assert not one_optimum(estimate_model(evidence_of(explore(model, episodes=500, seed=0).gathered), Question(3)))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -16,7 +16,7 @@ from rewardmix.learning.refinement import refine, stored_batches
 from rewardmix.moments import Moments
 from rewardmix.recovery import recover
 from rewardmix.recovery.evidence import Question, evidence_of
-from rewardmix.recovery.recover import estimate
+from rewardmix.recovery.recover import estimate_model
 
 MODEL = problems.make("random", states=4, actions=3, horizon=6, seed=1)
 
@@ -43,7 +43,7 @@ def test_refinement_waits_until_signs_are_settled():
     """The two rooms of ``probe`` are linked by the lobby alone: at 250 episodes the likelihood has several hills."""
     probe = problems.make("probe")
     assert learn(probe, episodes=500, seed=2, resamples=0).refinement is None
-    assert not one_optimum(estimate(evidence_of(explore(probe, episodes=250, seed=2).gathered), Question(seed=2)))
+    assert not one_optimum(estimate_model(evidence_of(explore(probe, episodes=250, seed=2).gathered), Question(seed=2)))
     settled = learn(probe, episodes=2000, seed=2, resamples=0)
     assert len(settled.refinement) == 1000
     assert settled.certificate.truth.share > 0.99
