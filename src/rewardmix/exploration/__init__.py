@@ -1,6 +1,6 @@
 """Pure exploration of pairs of state-actions: Algorithm 2 of the paper, from line by line to trillions of episodes."""
 
-from rewardmix.exploration.algorithm2 import ExploreSettings, batched, compiled, explore, explored
+from rewardmix.exploration.algorithm2 import ExploreSettings, batched, compiled, explore, explore_with
 from rewardmix.exploration.bonuses import Confidence, Practical, paper, practical, theory
 from rewardmix.exploration.exploration_result import (
     Coverage,
@@ -27,7 +27,7 @@ __all__ = [
     "compiled",
     "coverage",
     "explore",
-    "explored",
+    "explore_with",
     "first_order",
     "optimistic",
     "paper",

@@ -170,10 +170,10 @@ def explore(
         ExplorationError: the environment broke its own rules; the error carries what was gathered.
     """
     asked = {name: value for name, value in locals().items() if name not in ("env_or_model", "after")}
-    return explored(env_or_model, ExploreSettings(**asked), after)
+    return explore_with(env_or_model, ExploreSettings(**asked), after)
 
 
-def explored(env_or_model: Any, settings: ExploreSettings, after: Exploration | None = None) -> Exploration:
+def explore_with(env_or_model: Any, settings: ExploreSettings, after: Exploration | None = None) -> Exploration:
     """``explore`` with its settings as one object."""
     world = problems.make(env_or_model) if isinstance(env_or_model, str) else env_or_model
     if after is not None:

@@ -107,7 +107,7 @@ def refresh(plan: PairPlan, tally: Tally, confidence: Confidence, growth: float)
     """Plan everything anew from the counts: T-hat, the levels, every row."""
     tally.list_moves()
     plan.size = plan.size._replace(episodes=tally.episodes, num_following=tally.num_states + tally.ended_early)
-    plan.hat = estimate(tally, confidence, plan.size)
+    plan.hat = estimate_moves(tally, confidence, plan.size)
     plan.known = saturation(confidence.pair, plan.size)
     known_moves = saturation(confidence.move, plan.size)
     tally.visit_limits[:] = np.where(tally.visits < known_moves, known_moves + 1, 2 * tally.visits)
@@ -148,7 +148,7 @@ def _plan_rows(plan: PairPlan, tally: Tally, confidence: Confidence, firsts: NDA
     plan.cost += EVENT_COST + (firsts.size + 1) * plan.choices.rows.shape[1] * plan.hat.counts.size
 
 
-def estimate(tally: Tally, confidence: Confidence, size: Size) -> Hat:
+def estimate_moves(tally: Tally, confidence: Confidence, size: Size) -> Hat:
     """T-hat with its bonuses, without the moves to the end (whose value is 0)."""
     totals = tally.visits.astype(np.float64)
     bonus = np.ascontiguousarray(confidence.move(totals, size), dtype=np.float64)

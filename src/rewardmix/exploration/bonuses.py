@@ -113,7 +113,7 @@ class Theory:
 
 @dataclass(frozen=True)
 class Practical:
-    """The same forms with small multipliers, so that 1e3 to 1e6 episodes are useful: a fit, not a proof.
+    """The forms of the paper with small multipliers, so that 1e3 to 1e6 episodes are useful: a fit, not a proof.
 
     Attributes:
         pair_level: a pair counts as unknown up to this many samples.

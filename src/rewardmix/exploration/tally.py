@@ -112,8 +112,9 @@ class Tally:
     def arrays(self) -> TallyArrays:
         """The arrays that kernels add to, put together anew only when the pair table has grown."""
         if self.joined is None or self.joined.records is not self.pairs.records:
-            own = {name: getattr(self, name) for name in TallyArrays._fields[3:]}
-            self.joined = TallyArrays(self.pairs.records, *self.pairs.hashing, **own)
+            own = (self.starts, self.moves, self.visits, self.visit_limits, self.outcomes)
+            kept = (self.pairs.records, self.dirty, self.mark, self.progress)
+            self.joined = TallyArrays._make((*own, *kept, *self.pairs.hashing))
         return self.joined
 
     @property

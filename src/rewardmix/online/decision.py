@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import Floats
 from rewardmix._core.widths import action_width, choice_width
 from rewardmix.exploration import exploration_kernels as augmented_kernels
-from rewardmix.exploration.augmented import estimate, start_value
+from rewardmix.exploration.augmented import estimate_moves, start_value
 from rewardmix.exploration.bonuses import Size
 from rewardmix.model import RewardMixingMDP
 from rewardmix.online import posterior
@@ -126,7 +126,7 @@ def search_for_the_strange(seen: Record) -> tuple[Controller, float]:
     tally.list_moves()
     sizes = tally.num_states, tally.num_actions, tally.horizon
     size = Size(*sizes, tally.num_states + tally.ended_early, 0.5, tally.episodes)
-    hat = estimate(tally, setting, size)  # type: ignore[arg-type]  # it needs no name and promises nothing
+    hat = estimate_moves(tally, setting, size)  # type: ignore[arg-type]  # it needs no name and promises nothing
     choices = np.zeros((tally.horizon, tally.num_states), choice_width(tally.num_actions))
     after, value = np.zeros((tally.horizon, tally.num_x)), np.zeros(tally.num_states)
     bonus = setting.pair(tally.visits, size)
