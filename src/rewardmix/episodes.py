@@ -149,7 +149,7 @@ class Episodes:
         width = symbol_width(self.num_states * self.num_actions * num_values)
         symbols = np.empty(int(self.lengths.sum(dtype=np.int64)), width)
         list_symbols(self.states, self.actions, self.outcomes, self.lengths, self.num_actions, num_values, symbols)
-        return shut(symbols)
+        return symbols
 
     @staticmethod
     def from_arrays(

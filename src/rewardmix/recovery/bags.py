@@ -79,11 +79,8 @@ def with_guesses(laws: Floats, visited: NDArray[np.bool_]) -> Floats:
 
 def bags_of(episodes: Episodes) -> Bags:
     """The bags of episodes, one for each, in order."""
-    num_values, num_points = int(episodes.reward_values.size), episodes.num_states * episodes.num_actions
-    offsets = _offsets(episodes.lengths)
-    symbols = np.empty(int(offsets[-1]), symbol_width(num_points * num_values))
-    _symbols(episodes.states, episodes.actions, episodes.outcomes, offsets, episodes.num_actions, num_values, symbols)
-    return Bags(symbols, offsets, np.ones(len(episodes)), num_points, num_values)
+    num_points, num_values = episodes.num_states * episodes.num_actions, int(episodes.reward_values.size)
+    return Bags(episodes.symbols, _offsets(episodes.lengths), np.ones(len(episodes)), num_points, num_values)
 
 
 def merge_bags(bags: Bags) -> Bags:
@@ -132,16 +129,6 @@ def _spans(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     """All indices starts[i] .. starts[i] + lengths[i] - 1, one span after the other."""
     behind = np.cumsum(lengths) - lengths
     return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - behind, lengths))
-
-
-@kernel
-def _symbols(
-    states: Any, actions: Any, outcomes: Any, offsets: Any, num_actions: Any, num_values: Any, out: Any
-) -> None:
-    for bag in range(offsets.size - 1):
-        for t in range(offsets[bag + 1] - offsets[bag]):
-            x = states[bag, t] * num_actions + actions[bag, t]  # state_action, which a kernel cannot call
-            out[offsets[bag] + t] = x * num_values + outcomes[bag, t]
 
 
 @kernel
