@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -110,30 +111,29 @@ class Checkpoint:
         path = self.folder / STATE
         if not path.is_file():
             return None
-        try:
-            return self._loaded(path)
-        except KeyError as error:
-            refuse("checkpoint", f"{str(path)!r} without {error}", f"a whole one; delete {self.folder} to begin anew")
-        except InputError as error:
-            if str(error).startswith("checkpoint"):
-                raise
-            refuse(
-                "checkpoint",
-                f"one that cannot be gone on with ({error})",
-                f"what was saved; delete {self.folder} to begin anew",
-            )
-
-    def _loaded(self, path: Path) -> Saved:
-        _, arrays, meta = storage.read_arrays(path, ("exploration",), oldest=storage.SCHEMA)
-        settings = storage.entry(meta, "settings", dict)
+        with self._undamaged(path):
+            _, arrays, meta = storage.read_arrays(path, ("exploration",), oldest=storage.SCHEMA)
+            settings = storage.entry(meta, "settings", dict)
         for name, value in self.settings.items():
             if settings.get(name) != value:
                 found = f"{name} = {shown(settings.get(name))}"
                 refuse("checkpoint", f"a run with {found} in {self.folder}", f"{name} = {value!r}, or another folder")
-        moments = unpacked(arrays, meta)
-        parts = None if meta["parts"] is None else storage.entry(meta, "parts", list)
-        episodes = None if parts is None else self._episodes(parts, moments)
-        return Saved(moments, arrays["stream"], arrays["curve"], storage.entry(meta, "numbers", dict), episodes)
+        with self._undamaged(path):
+            moments = unpacked(arrays, meta)
+            parts = None if meta["parts"] is None else storage.entry(meta, "parts", list)
+            episodes = None if parts is None else self._episodes(parts, moments)
+            return Saved(moments, arrays["stream"], arrays["curve"], storage.entry(meta, "numbers", dict), episodes)
+
+    @contextmanager
+    def _undamaged(self, path: Path) -> Iterator[None]:
+        """Refuse what is missing or wrong in a file as a checkpoint that cannot be gone on with."""
+        try:
+            yield
+        except KeyError as error:
+            refuse("checkpoint", f"{str(path)!r} without {error}", f"a whole one; delete {self.folder} to begin anew")
+        except InputError as error:
+            wanted = f"what was saved; delete {self.folder} to begin anew"
+            refuse("checkpoint", f"one that cannot be gone on with ({error})", wanted)
 
     def _episodes(self, parts: list[int], moments: Moments) -> Episodes:
         if any(type(begin) is not int for begin in parts):

@@ -210,18 +210,18 @@ def _to_threshold(asked: LearnSettings) -> Learned:
         refuse("num_contexts", asked.num_contexts, few)
     asked.tell("forecast", goal.forecast)
     how: dict[str, Any] = {"engine": batched, "counts": selected} if goal.at_once else {}
-    found = gathering.run_exploration(asked, goal.most, {"threshold": goal.target, **how})
+    found = gathering.explore_up_to(asked, goal.most, {"threshold": goal.target, **how})
     return _conclude(asked, found, "threshold", goal.target)
 
 
 def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
     """Explore; then refine if that is ready, and explore on if it is not."""
-    found = gathering.explored(asked, part)
+    found = gathering.explore_round(asked, part)
     left = part.total - len(found)
     if not left or found.interrupted:
         return found
     if found.exploration.gathered is None:  # they did not fit into memory
-        return gathering.explored_on(asked, part, found)
+        return gathering.explore_on(asked, part, found)
     try:
         found = gathering.examined(asked, found)
         sketch = estimate_model(found.evidence, asked.question)
@@ -229,7 +229,7 @@ def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
         return dataclasses.replace(found, interrupted=True)
     if gathering.ready(found, sketch):
         return gathering.refined(asked, found, sketch, left)
-    return gathering.explored_on(asked, part, found)
+    return gathering.explore_on(asked, part, found)
 
 
 def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float | None = None) -> Learned:

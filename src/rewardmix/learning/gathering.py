@@ -95,24 +95,24 @@ class LearnRound:
         return f"exploration-{self.number}" if known and self.number else "exploration"
 
 
-def explored(asked: LearnSettings, part: LearnRound) -> Gathered:
+def explore_round(asked: LearnSettings, part: LearnRound) -> Gathered:
     """Algorithm 2, until refinement may begin if there may be any, otherwise to the end of the round."""
     spent = part.total - part.room
     most = int(asked.refine * part.total) - spent if asked.refines and part.total <= MOST_REFINED else 0
     until = {**part.until, "least": part.room - most} if most > 0 else {}
-    found = run_exploration(asked, part.room, until, part.after, part.folder(asked.known))
+    found = explore_up_to(asked, part.room, until, part.after, part.folder(asked.known))
     return replace(found, following=part.following)
 
 
-def explored_on(asked: LearnSettings, part: LearnRound, so_far: Gathered) -> Gathered:
+def explore_on(asked: LearnSettings, part: LearnRound, so_far: Gathered) -> Gathered:
     """Algorithm 2 to the end of a round in which refinement is not ready; Ctrl-C keeps the longer of the two."""
     after = None if asked.known else so_far.exploration
-    found = run_exploration(asked, part.room, {}, after, f"{part.folder(asked.known)}-on")
+    found = explore_up_to(asked, part.room, {}, after, f"{part.folder(asked.known)}-on")
     whole = replace(found, following=so_far.following)
     return whole if len(whole) >= len(so_far) else replace(so_far, interrupted=True)
 
 
-def run_exploration(
+def explore_up_to(
     asked: LearnSettings,
     episodes: int,
     until: dict[str, Any],
