@@ -51,7 +51,7 @@ def belief():
     plans = [rm.plan(world, gap=1e-5) for world in worlds]
     actions = np.array([found.policy.actions[0][0, found.policy.first[0]] for found in plans])
     figure, axes = page(8.2, 3.9)
-    axes.plot(beliefs, [plan_told(world).value for world in worlds], color=GREY, ls=":", label="told the context")
+    axes.plot(beliefs, [plan_told(world).value for world in worlds], color=GREY, ls=":", label="told the type")
     axes.plot(beliefs, [found.lower for found in plans], color=BLUE, lw=2.6, label="best policy")
     axes.plot(
         beliefs, [plan_markov(world).value for world in worlds], color=ORANGE, ls="--", label="best that does not adapt"

@@ -82,7 +82,7 @@ def unidentified_sentence(facts: Iterable[Fact], contexts: int) -> str:
     """What recovery could not identify, in one sentence."""
     parts = [UNIDENTIFIED[fact.what].format(**fact.numbers) for fact in facts]
     if not parts:
-        return f"Everything is identified, up to the order of the {contexts} contexts."
+        return f"Everything is identified, up to the order of the {contexts} types."
     return f"Not identified: {'; '.join(parts)}."
 
 
@@ -108,22 +108,22 @@ def _kappa(fact: Fact) -> str:
     return f"The radii had to grow by {fact.numbers['kappa']:.3g} for one model to explain all pairs{off}."
 
 
-_SURE = "If every episode has one hidden context, drawn independently of the others: with probability {probability:g}"
+_SURE = "If every episode has one hidden type, drawn independently of the others: with probability {probability:g}"
 
 UNIDENTIFIED: Mapping[str, str] = {
     "never visited": "{count:.0f} of {size:.0f} state-actions were never visited, so their rewards are set to the mean "
     "law of the others with an infinite interval and their moves to staying",
-    "no pairs": "no episode has two rewards, so nothing is known about how contexts differ",
-    "not correlated": "no pair of rewards is correlated beyond chance, so the contexts may be identical",
-    "no sign": "no covariance interval excludes 0, so the contexts came out as good as equal",
-    "alone": "{count:.0f} state-actions were never seen with another reward in one episode, so how contexts differ "
+    "no pairs": "no episode has two rewards, so nothing is known about how types differ",
+    "not correlated": "no pair of rewards is correlated beyond chance, so the types may be identical",
+    "no sign": "no covariance interval excludes 0, so the types came out as good as equal",
+    "alone": "{count:.0f} state-actions were never seen with another reward in one episode, so how types differ "
     "there is unknown",
-    "groups": "{count:.0f} groups of state-actions never meet in an episode, so which of their contexts belong "
+    "groups": "{count:.0f} groups of state-actions never meet in an episode, so which of their types belong "
     "together is unknown (values do not depend on it as long as they never meet)",
-    "orientation": "which way round the contexts go at these weights is not decided by the data",
+    "orientation": "which way round the types go at these weights is not decided by the data",
     "two sides": "at {count:.0f} state-actions only products of differences across two sides that never meet within "
     "themselves are known, not each (values do not depend on it as long as they never meet)",
-    "weights": "two rewards an episode say nothing about the weights of the contexts, so they are assumed equal",
+    "weights": "two rewards an episode say nothing about the weights of the types, so they are assumed equal",
 }
 """What recovery may leave open -> the clause that says so."""
 
@@ -142,7 +142,7 @@ SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "({reason}).",
     "bootstrap left open": "Planning in the resampled models left {gap:.2g} open: the bootstrap regret may be larger "
     "by that much.",
-    "separation": "That the contexts are separated by {separation:g} is taken as it was told.",
+    "separation": "That the types are separated by {separation:g} is taken as it was told.",
     "theorem": _theorem,
     "setting": "The {setting} setting proves nothing about the true world: {guarantee}.",
     "no resamples": "The regret was not estimated: no resamples were asked for.",

@@ -89,7 +89,7 @@ def test_one_context_is_said_to_be_enough():
     model = oracles.world(states=3, actions=2, horizon=6)
     same = type(model)(model.transition, model.initial, model.weights, np.repeat(model.rewards[:1], 2, axis=0), 6)
     fitted = logs.fit(simulate(uniform(same), same, 2000), num_contexts="auto", resamples=2)
-    assert any(sentence.startswith("One context explains the log") for sentence in fitted.info.sentences)
+    assert any(sentence.startswith("One type explains the log") for sentence in fitted.info.sentences)
 
 
 def test_coverage_names_what_was_never_tried():

@@ -53,7 +53,7 @@ def test_a_foreign_dataset_of_a_discrete_environment_is_fitted():
     fitted = logs.fit(dataset, resamples=0)
     assert fitted.model.num_actions == 4
     assert fitted.info.moments.episodes == 60
-    assert any("One context explains" in sentence for sentence in fitted.info.sentences)
+    assert any("One type explains" in sentence for sentence in fitted.info.sentences)
 
 
 def test_what_minari_does_not_have_and_what_is_not_discrete():

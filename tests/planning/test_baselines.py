@@ -37,7 +37,7 @@ def test_order_of_the_values(seed, contexts):
     assert found.adaptive_lower <= found.adaptive_upper
     assert found.adaptive_lower <= found.told + 1e-12
     assert [row.value for row in found.table] == sorted(row.value for row in found.table)
-    assert {row.name for row in found.table} >= {"Markov", "QMDP", "greedy Bayes", "uniform", "told the context"}
+    assert {row.name for row in found.table} >= {"Markov", "QMDP", "greedy Bayes", "uniform", "told the type"}
 
 
 @pytest.mark.parametrize("baseline", [plan_greedy, plan_qmdp])

@@ -19,7 +19,7 @@ def test_plan_shows_the_table_and_saves(tmp_path):
     done = run("plan", "hard:accuracy=0.04", "--gap", "1e-9", "--out", str(tmp_path / "plan"))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    for word in ("Markov", "QMDP", "greedy Bayes", "told the context", "uniform", "gap", "as asked", "nodes"):
+    for word in ("Markov", "QMDP", "greedy Bayes", "told the type", "uniform", "gap", "as asked", "nodes"):
         assert word in done.stdout
     saved = rewardmix.load(tmp_path / "plan")
     assert isinstance(saved, Plan)

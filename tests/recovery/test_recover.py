@@ -141,14 +141,14 @@ def degenerate():
     rng = np.random.default_rng(0)
     coin = rng.integers(0, 2, (200, 4))
     walk = rng.integers(0, 2, (200, 5))
-    yield "one episode", made([[0, 1, 0, 1]], [[1, 0, 1]], 2), "contexts may be identical"
+    yield "one episode", made([[0, 1, 0, 1]], [[1, 0, 1]], 2), "types may be identical"
     yield "one step", made(walk[:, :2], coin[:, :1], 2), "no episode has two rewards"
-    yield "always 1", made(walk, np.ones((200, 4)), 2), "contexts may be identical"
-    yield "always 0", made(walk, np.zeros((200, 4)), 2), "contexts may be identical"
+    yield "always 1", made(walk, np.ones((200, 4)), 2), "types may be identical"
+    yield "always 0", made(walk, np.zeros((200, 4)), 2), "types may be identical"
     yield "never visited", made(walk, coin, 3, 2), "4 of 6 state-actions were never visited"
-    yield "identical contexts", made(walk, coin, 2), "contexts may be identical"
+    yield "identical contexts", made(walk, coin, 2), "types may be identical"
     yield "two steps", made(walk[:, :3], coin[:, :2], 2), "say nothing about the weights"
-    yield "ended early", made(walk, coin, 2, lengths=rng.integers(1, 5, 200)), "contexts may be identical"
+    yield "ended early", made(walk, coin, 2, lengths=rng.integers(1, 5, 200)), "types may be identical"
 
 
 @pytest.mark.parametrize("method", [best, algorithm_3, start_only], ids=lambda method: method.__name__)

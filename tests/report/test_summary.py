@@ -269,15 +269,15 @@ def test_open_questions_are_one_sentence_each():
 
 
 def test_what_is_not_identified_is_listed_in_one_sentence():
-    assert unidentified_sentence((), 2) == "Everything is identified, up to the order of the 2 contexts."
+    assert unidentified_sentence((), 2) == "Everything is identified, up to the order of the 2 types."
     two = Fact("no pairs", "open"), Fact("alone", "open", (), {"count": 3})
     assert [fact.sentence for fact in two] == [
-        "No episode has two rewards, so nothing is known about how contexts differ.",
-        "3 state-actions were never seen with another reward in one episode, so how contexts differ there is unknown.",
+        "No episode has two rewards, so nothing is known about how types differ.",
+        "3 state-actions were never seen with another reward in one episode, so how types differ there is unknown.",
     ]
     assert unidentified_sentence(two, 2) == (
-        "Not identified: no episode has two rewards, so nothing is known about how contexts differ; 3 state-actions "
-        "were never seen with another reward in one episode, so how contexts differ there is unknown."
+        "Not identified: no episode has two rewards, so nothing is known about how types differ; 3 state-actions "
+        "were never seen with another reward in one episode, so how types differ there is unknown."
     )
 
 

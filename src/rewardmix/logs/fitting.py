@@ -343,14 +343,14 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
     fewest = min(info.criterion, key=lambda m: info.criterion[m])
     if fewest == 1:
         out.append(
-            "One context explains the log as well as more do (Bayesian information criterion): "
+            "One type explains the log as well as more do (Bayesian information criterion): "
             "there may be nothing to adapt to."
         )
     out += [info.logging.sentence, info.coverage.sentence]
     if info.held_out is not None:
         held = info.held_out
         out.append(
-            f"On {held.episodes} held-out episodes, contexts add {held.gain:.4f} nats an episode to the log-likelihood "
+            f"On {held.episodes} held-out episodes, types add {held.gain:.4f} nats an episode to the log-likelihood "
             f"(standard error {held.error:.4f})."
         )
     if info.off_policy is not None:

@@ -72,7 +72,7 @@ def plan_told(model: RewardMixingMDP) -> Baseline:
     """What could be earned if the context were told at the start."""
     as_instance("model", model, RewardMixingMDP)
     values = [float(dot(model.initial, action_values(model, means)[0].max(axis=1))) for means in model.means]
-    return Baseline("told the context", None, float(dot(model.weights, np.array(values))))
+    return Baseline("told the type", None, float(dot(model.weights, np.array(values))))
 
 
 def plan_qmdp(model: RewardMixingMDP) -> Baseline:
@@ -210,7 +210,7 @@ def compare_plan(found: Plan) -> Comparison:
     """Set a plan beside every baseline in its model."""
     as_instance("found", found, Plan)
     others = {baseline.name: baseline.value for baseline in (make(found.model) for make in BASELINES)}
-    markov, told = others["Markov"], others["told the context"]
+    markov, told = others["Markov"], others["told the type"]
     gain = found.lower - markov
     values = {**others, "adaptive, lower bound": found.lower, "adaptive, upper bound": found.upper}
     worth = gain > 1e-9 * max(1.0, abs(markov))
