@@ -11,7 +11,7 @@ from logs import oracles_logs as oracles
 from rewardmix import InputError, logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
 from rewardmix.logs import fitting, validation
-from rewardmix.logs.behaviour import followed, logging_test
+from rewardmix.logs.behaviour import count_followed, logging_test
 from rewardmix.logs.offpolicy import chances, off_policy
 from rewardmix.logs.validation import logliks
 from rewardmix.recovery import aligned, recover
@@ -149,7 +149,7 @@ def test_the_logging_test_seldom_alarms_on_logs_that_do_not_follow_rewards(polic
     values = []
     for k in range(runs):
         log = logs.read(episodes[k * size : (k + 1) * size])
-        values.append(logging_test(log.total(followed), log.schema).p_value)
+        values.append(logging_test(log.total(count_followed), log.schema).p_value)
     assert sum(p < 0.05 for p in values) <= binom.isf(1e-6, runs, 0.05)
     assert max(values) > 0.3
 
@@ -157,7 +157,7 @@ def test_the_logging_test_seldom_alarms_on_logs_that_do_not_follow_rewards(polic
 def test_the_logging_test_is_silent_without_two_steps():
     model = oracles.world(horizon=1)
     log = logs.read(simulate(uniform(model), model, 50))
-    assert "cannot show" in logging_test(log.total(followed), log.schema).sentence
+    assert "cannot show" in logging_test(log.total(count_followed), log.schema).sentence
 
 
 @pytest.mark.parametrize("follows", [False, True])

@@ -665,13 +665,13 @@ def test_the_chances_of_actions_need_no_table_of_all_situations():
 
 
 def test_actions_that_never_occur_change_nothing_about_the_logging_test():
-    from rewardmix.logs.behaviour import followed, logging_test
+    from rewardmix.logs.behaviour import count_followed, logging_test
 
     model = oracles.world()
     rows = oracles.rows_of(oracles.simulate(oracles.WinStay(3), model, 300))
     few = logs.read(pa.table(rows), num_states=4, num_actions=3)
     many = logs.read(pa.table(rows), num_states=4, num_actions=40_000)
-    one, two = (logging_test(log.total(followed), log.schema) for log in (few, many))
+    one, two = (logging_test(log.total(count_followed), log.schema) for log in (few, many))
     assert one.follows
     assert one == two
 

@@ -8,7 +8,7 @@ from logs import oracles_logs as oracles
 from rewardmix import logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
 from rewardmix.logs import validation
-from rewardmix.logs.behaviour import followed, logging_test
+from rewardmix.logs.behaviour import count_followed, logging_test
 from rewardmix.logs.offpolicy import chances, off_policy
 from rewardmix.recovery.bootstrap import refitted
 
@@ -21,7 +21,7 @@ def null():
     model = oracles.world(states=4, actions=2, horizon=4, seed=5)
     episodes = simulate(uniform(model), model, LOGS * SIZE, seed=1)
     log = [logs.read(episodes[k * SIZE : (k + 1) * SIZE]) for k in range(LOGS)]
-    return np.array([logging_test(one.total(followed), one.schema).p_value for one in log])
+    return np.array([logging_test(one.total(count_followed), one.schema).p_value for one in log])
 
 
 def test_false_alarms_are_as_rare_as_the_p_value_says(null):
@@ -53,7 +53,7 @@ def test_each_p_value_is_uniform():
     values = []
     for k in range(LOGS):
         log = logs.read(episodes[k * SIZE : (k + 1) * SIZE])
-        counts = log.total(followed)
+        counts = log.total(count_followed)
         near = logging_test(Followed(counts.near, counts.near_counts, none, none), log.schema).p_value
         values.append(near / 2)
     below = np.asarray(values)[np.asarray(values) < 0.5]  # a p-value above one half is cut off at 1 by the correction
@@ -69,7 +69,7 @@ def test_the_pairs_of_the_test_are_an_earlier_reward_and_a_later_action():
     paid = (episodes.states[:, 0].astype(int) * 2 + episodes.actions[:, 0]) * 2 + episodes.outcomes[:, 0]
     codes = (episodes.states[:, 1] * 12 + paid) * 2 + episodes.actions[:, 1]
     expected = [part.tolist() for part in np.unique(codes, return_counts=True)]
-    counts = log.total(followed)
+    counts = log.total(count_followed)
     assert [counts.near.tolist(), counts.near_counts.tolist()] == expected
     assert [counts.far.tolist(), counts.far_counts.tolist()] == expected
 
@@ -78,7 +78,7 @@ def test_a_log_is_said_to_follow_rewards_below_one_in_a_thousand():
     model = oracles.world(states=2, actions=2, horizon=4, seed=1)
     episodes = simulate(oracles.WinStay(2), model, 300, seed=5)
     found = [
-        logging_test(log.total(followed), log.schema)
+        logging_test(log.total(count_followed), log.schema)
         for log in (logs.read(episodes[:size]) for size in range(10, 300, 10))
     ]
     assert [one.follows for one in found] == [one.p_value < 1e-3 for one in found]

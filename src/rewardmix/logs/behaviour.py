@@ -70,7 +70,7 @@ class LoggingTest:
     sentence: str
 
 
-def followed(part: Any, schema: LogSchema) -> Followed:
+def count_followed(part: Any, schema: LogSchema) -> Followed:
     """The counts of one part of a log."""
     compact = loaded(part)
     near, far = np.empty(len(compact), np.int64), np.empty(len(compact), np.int64)

@@ -208,7 +208,7 @@ class Checked:
     longest: int = 0
 
 
-def check(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
+def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
     """Read a piece, check every row, and keep the good episodes in compact form (in a file, if it has a path)."""
     counts, firsts = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
     parts: list[Compact] = []
@@ -233,7 +233,7 @@ def check(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Check
 
 def good_episodes(piece: Any, coding: Coding, limits: Limits) -> Compact:
     """Those of a piece that was checked before."""
-    return loaded(check(piece, None, coding, limits).part)
+    return loaded(check_piece(piece, None, coding, limits).part)
 
 
 def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
 from rewardmix.episodes import Episodes
-from rewardmix.logs.behaviour import LoggingTest, followed, logging_test
+from rewardmix.logs.behaviour import LoggingTest, count_followed, logging_test
 from rewardmix.logs.log import Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
@@ -215,7 +215,7 @@ def fit(
     recovery = replace(recovery, model=_named(recovery.model, data.schema))
     notify(Progress("plan"))
     found = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
-    test = logging_test(data.total(followed), data.schema)
+    test = logging_test(data.total(count_followed), data.schema)
     criterion = criterion or _criterion(sample.patterns(data.schema), mixture_of_model(recovery.model, data.schema))
     validated = _validated(data, sample.episodes(data.schema), recovery, found, test, settings, notify)
     covered = log_coverage(moments, data.schema)

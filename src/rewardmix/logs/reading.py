@@ -15,7 +15,16 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import InputError, as_count, check_callback, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
-from rewardmix.logs.checking import NO_LIMIT, PROBLEM_KINDS, WORDS, Checked, Limits, check, episode_ids, good_episodes
+from rewardmix.logs.checking import (
+    NO_LIMIT,
+    PROBLEM_KINDS,
+    WORDS,
+    Checked,
+    Limits,
+    check_piece,
+    episode_ids,
+    good_episodes,
+)
 from rewardmix.logs.columns import NO_EPISODE, Coding, Names
 from rewardmix.logs.log import Compact, Log, Notes, Problem, StoredPart, stored
 from rewardmix.logs.log_schema import (
@@ -202,7 +211,7 @@ def _checked(
 ) -> list[Checked]:
     """What the pieces hold; a part in a file knows its piece, but for rows in memory, which would travel with it."""
     files = workers.files(piece.rows for piece in pieces)
-    results = workers.map(check, pieces, files, common=(coding, limits))
+    results = workers.map(check_piece, pieces, files, common=(coding, limits))
     return [
         replace(one, part=replace(one.part, origin=partial(good_episodes, piece, coding, limits)))
         if isinstance(one.part, StoredPart) and isinstance(piece, arrow.ParquetPiece)
