@@ -177,13 +177,13 @@ def test_an_agent_that_was_killed_goes_on_as_if_nothing_had_happened(model, tmp_
     whole, path = agent_for(model, seed=8), tmp_path / "agent"
     play(whole, Walker(model, 8), 0, 45)
     command = [sys.executable, str(Path(__file__).with_name("killed_agent.py")), str(path), "45"]
-    for stop in (3, 20, 31):
+    for stop in np.sort(np.random.default_rng(8).integers(0, 40, 10)):  # ten times, wherever it is by then
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             for line in process.stdout:
                 if int(line) >= stop:
-                    process.kill()  # at once, wherever it is by now
+                    process.kill()
                     break
-    assert rm.load(path).episodes >= 31
+    assert rm.load(path).episodes < 45
     subprocess.run(command, check=True, capture_output=True)
     assert same(rm.load(path), whole)
 

@@ -182,7 +182,8 @@ class Agent:
         afford("num_states", memory=table + 16 * num_x * num_x, change="fewer states or actions")
         self._outcomes = {float(value): z for z, value in enumerate(self.reward_values)}
         self._lock, self._learning = threading.Lock(), threading.Lock()
-        self._stream, self._shares = (streams.stream(known.seed, role) for role in (Role.LOOKS, Role.VISITS))
+        self._stream = streams.stream(known.seed, Role.LOOKS)
+        self._shares = streams.stream(known.seed, Role.VISITS)
         self._record = Record.blank(known)
         blank = posterior.prior_chains(num_x, known.reward_values.size, known.num_contexts, known.weights, self._stream)
         self._decide, self._uniform = decide, xoshiro.uniform_draw

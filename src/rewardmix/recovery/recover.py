@@ -60,8 +60,7 @@ def _candidates(evidence: Evidence, question: Question) -> Candidates:
     """Steps 1 to 3."""
     if question.num_contexts > 2:
         return many(evidence, question)
-    rng = generator(question.seed, Role.STARTS)
-    start = moment_start(evidence, question, rng)
+    start, rng = _begun(evidence, question)
     bags = evidence.bags if evidence.bags is not None else _pairs(evidence, start.fit)
     if bags is None or not evidence.confidence.first.size:
         return _unascended("best", evidence, question, start, bags)
@@ -78,8 +77,14 @@ def _candidates(evidence: Evidence, question: Question) -> Candidates:
 
 def start_only(evidence: Evidence, question: Question) -> Recovery:
     """Steps 1 and 2 of ``best`` without likelihood: quick, and all that a bare confidence set allows."""
-    start = moment_start(evidence, question, generator(question.seed, Role.STARTS))
+    start, _ = _begun(evidence, question)
     return finished(evidence, question, _unascended("start_only", evidence, question, start, None))
+
+
+def _begun(evidence: Evidence, question: Question) -> tuple[MomentStart, np.random.Generator]:
+    """Where climbs begin by the moments, and what is drawn from for other beginnings."""
+    rng = generator(question.seed, Role.STARTS)
+    return moment_start(evidence, question, rng), rng
 
 
 def _unascended(
