@@ -45,6 +45,27 @@ LONG: dict[str, str] = {
 }
 """Files of more than 400 lines -> why they are one idea. A reason, not a limit: split by idea, never by length."""
 
+PARAMETERS = {
+    "explore": "public, keyword-only: Algorithm 2 and its settings",
+    "fit": "public, keyword-only: what is known of a log, and how to fit it",
+    "learn": "public, keyword-only: what is known of a world, and how to learn it",
+    "random": "public: the sizes of a problem, then how it is drawn",
+    "read": "public, keyword-only: where columns are, and what they mean",
+    "recover": "public, keyword-only: what is known, and by which method",
+    "refine": "public: where it begins, and its dials",
+    "earn": "public, keyword-only: what is known of a world, and who earns",
+    "learn_command": "one parameter for each option that people type",
+    "explore_command": "one parameter for each option that people type",
+    "fit_command": "one parameter for each option that people type",
+    "recover_command": "one parameter for each option that people type",
+}
+"""Functions with more than 8 parameters that are no kernels -> why. Everything else hands its settings on whole."""
+
+TWICE = {"Arrays", "walk"}
+"""Public names that still have two homes; none is the goal."""
+
+MAP = ROOT.parents[1] / "docs" / "design.md"
+
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -159,3 +180,49 @@ def test_the_long_tail_stays_short():
                 length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
                 kernel = any(ast.unparse(decorator) == "kernel" for decorator in node.decorator_list)
                 assert length <= (80 if kernel else 60), f"{path.name}: {node.name} has {length} lines"
+
+
+def test_a_file_is_known_by_its_name_alone():
+    names = [path.name for path in FILES if path.name != "__init__.py"]
+    assert sorted(set(names)) == sorted(names)
+
+
+def defined_in(path: Path):
+    """Public names that a file defines at its top: functions, classes and constants."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_a_public_name_is_defined_once():
+    homes: dict[str, set[str]] = {}
+    for path in FILES:
+        for name in defined_in(path):
+            if not name.startswith("_"):
+                homes.setdefault(name, set()).add(module_of(path))
+    twice = {name: sorted(places) for name, places in homes.items() if len(places) > 1 and name not in TWICE}
+    assert not twice, f"give what only its own file uses a leading underscore, or a telling name: {twice}"
+
+
+def test_settings_travel_whole():
+    found = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and "kernel" not in map(ast.unparse, node.decorator_list):
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                if len(arguments) - (arguments[:1] != [] and arguments[0].arg in ("self", "cls")) > 8:
+                    found[node.name] = module_of(path)
+    assert found.keys() == PARAMETERS.keys(), set(found.items()) ^ {(name, "") for name in PARAMETERS}
+
+
+def test_the_map_names_every_file_once():
+    """docs/design.md has one line for each file, in an order in which rooms may import each other."""
+    text = MAP.read_text(encoding="utf-8").split("## The map", 1)[1].split("\n## ", 1)[0]
+    named = [line.split("`")[1] for line in text.splitlines() if line.startswith("- `")]
+    there = {path.relative_to(ROOT).as_posix() for path in FILES if path.name != "__init__.py"}
+    assert sorted(named) == sorted(there), set(named) ^ there
+    rooms = [ORDER.index(name.split("/")[0].removesuffix(".py")) for name in named]
+    assert rooms == sorted(rooms)
