@@ -79,11 +79,12 @@ class PairTable:
 
     def make_room(self, needed: int) -> None:
         """Double the table until ``needed`` new records fit in."""
+        if self.room >= needed:
+            return
         from rewardmix._core import pair_counting
 
-        if self.room < needed:
-            size = 4 * (self.used + needed) * 8 * self.records.shape[1]
-            afford("pairs", memory=size, change="shorter episodes, fewer states, actions or reward values")
+        size = 4 * (self.used + needed) * 8 * self.records.shape[1]
+        afford("pairs", memory=size, change="shorter episodes, fewer states, actions or reward values")
         while self.room < needed:
             old = self.records
             self.records = _blank(2 * len(old), self.num_values)
