@@ -15,7 +15,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.exploration import Exploration, ExplorationError, explore
 from rewardmix.learning.learn_settings import LearnSettings
 from rewardmix.learning.refinement import refine, stored_batches
-from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of, followed
+from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of, with_following
 from rewardmix.recovery.recovery_result import Estimate
 
 COVERED_V0 = 0.5
@@ -63,7 +63,9 @@ class Gathered:
         """All that recovery may look at: episodes that follow rewards only beside whole episodes that do not."""
         assert self.blind is not None
         kept = self.exploration.gathered
-        return self.blind if kept is None or self.following is None else followed(self.blind, kept, self.following)
+        return (
+            self.blind if kept is None or self.following is None else with_following(self.blind, kept, self.following)
+        )
 
 
 @dataclass(frozen=True, eq=False)

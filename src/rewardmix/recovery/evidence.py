@@ -107,10 +107,10 @@ def evidence_of(
         return Evidence(confidence, moments)
     bags = merge_bags(bags_of(data))
     alone = Evidence(confidence, moments, bags, bags)
-    return alone if following is None else followed(alone, data, following)
+    return alone if following is None else with_following(alone, data, following)
 
 
-def followed(evidence: Evidence, blind: Episodes, following: Episodes) -> Evidence:
+def with_following(evidence: Evidence, blind: Episodes, following: Episodes) -> Evidence:
     """The evidence of ``blind`` episodes together with others that follow rewards: for the likelihood and the moves."""
     assert evidence.moments is not None
     both = blind + following

@@ -93,7 +93,7 @@ class Statistics:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Where a climb ended.
+    """Where an ascent ended.
 
     Attributes:
         mixture: the parameters.

@@ -2,7 +2,7 @@
 
 Covariances of M contexts have rank M - 1, which leaves a rotation open: pairs alone cannot tell the contexts, whole
 episodes can. Starts: the leading M - 1 factors of the standardised covariances, each episode's place along them, and
-k-means of these places; and laws drawn at random. Many starts are climbed a little way, the most promising to the end.
+k-means of these places; and laws drawn at random. Many starts ascend a little way, the most promising to the end.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from rewardmix.recovery.moment_start import inward, random_mixture
 from rewardmix.recovery.recovery_result import Ascent, Candidates, summaries
 
 _SPECTRAL, _RANDOM = 3, 17
-"""Starts that are climbed a little way."""
+"""Starts that ascend a little way."""
 
 SCREENING, _POLISHED = 40, 5
-"""E-steps of the first climb, and how many starts are climbed to the end."""
+"""E-steps of the first ascent, and how many starts ascend to the end."""
 
 SCREENED = 20_000
-"""Bags of which the first climbs see a share, when there are more."""
+"""Bags of which the first ascents see a share, when there are more."""
 
 _ENOUGH = 1e-3
-"""For choosing the number of contexts a climb has converged when E-steps gain less: criteria differ by more."""
+"""For choosing the number of contexts an ascent has converged when E-steps gain less: criteria differ by more."""
 
 _FILLS = 10
 """Rounds in which covariances that were never seen are filled from the factors."""
@@ -50,12 +50,12 @@ class Choice:
 
     Attributes:
         num_contexts: the number with the smallest criterion.
-        criterion: {M: -2 log-likelihood + parameters * log(episodes)}, among converged climbs.
+        criterion: {M: -2 log-likelihood + parameters * log(episodes)}, among converged ascents.
         loglik: {M: the log-likelihood}.
         parameters: {M: free parameters}.
-        starts: {M: every climb}.
+        starts: {M: every ascent}.
         mixtures: {M: the best converged fit}.
-        unconverged: numbers M left out because no climb converged.
+        unconverged: numbers M left out because no ascent converged.
     """
 
     num_contexts: int
@@ -145,7 +145,7 @@ def many(evidence: Evidence, question: Question) -> Candidates:
 def ascend_many(
     evidence: Evidence, question: Question, *, tolerance: float = 3e-11, polished: int = _POLISHED
 ) -> list[Fit]:
-    """A little way from every start, to the end from the most promising; the short climbs are listed too."""
+    """A little way from every start, to the end from the most promising, which are returned."""
     bags = evidence.bags
     assert bags is not None
     as_number("prior", question.prior, above=-1e-300)

@@ -335,7 +335,7 @@ RANDOM_STARTS = 4
 
 @dataclass(frozen=True, eq=False)
 class MomentStart:
-    """What the moments (and triples) say before any climbing.
+    """What the moments (and triples) say before any ascent.
 
     Attributes:
         fit: the rank-one fit.

@@ -26,7 +26,7 @@ from rewardmix.recovery.signs import Parity
 
 @dataclass(frozen=True)
 class Ascent:
-    """How one climb of the likelihood ended."""
+    """How one ascent of the likelihood ended."""
 
     name: str
     loglik: float
@@ -135,9 +135,9 @@ class RecoveryInfo:
     Attributes:
         method: name of the method.
         loglik: log-likelihood of the episodes (of the pair tables, if only moments were kept); NaN without either.
-        starts: every climb of the likelihood.
+        starts: every ascent of the likelihood.
         reproduced: how many of them ended within ``SAME`` of the best.
-        convergence: why the climbing stopped.
+        convergence: why the best ascent stopped.
         weights: "known", "estimated" or "assumed equal".
         certificate: see there.
         never_visited: x whose rewards are a guess (the average law) and whose moves are a convention (stay).
