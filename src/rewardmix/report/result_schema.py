@@ -139,51 +139,34 @@ def _fields(**fields: Check) -> Check:
     return check
 
 
+def _each(check: Check, names: str) -> dict[str, Check]:
+    """The same check for several fields."""
+    return dict.fromkeys(names.split(), check)
+
+
 _WORLD: dict[str, Check] = {
-    "states": _within(1),
-    "actions": _within(1),
-    "horizon": _within(1),
-    "contexts": _within(1),
-    "state_names": _anything,
-    "action_names": _anything,
-    "context_names": _anything,
+    **_each(_within(1), "states actions horizon contexts"),
+    **_each(_anything, "state_names action_names context_names weights"),
+    **_each(_maybe(_within(0)), "episodes refined_"),
     "reward_values": _list(_number, 1),
-    "weights": _anything,
-    "episodes": _maybe(_within(0)),
-    "refined_": _maybe(_within(0)),
 }
 
 _ANSWER: dict[str, Check] = {
     "value": _number,
-    "lower": _maybe(_number),
-    "upper": _maybe(_number),
     "measured": _one_of("exact", "played", "logged", "planned"),
-    "episodes_": _maybe(_number),
-    "regret": _maybe(_number),
-    "regret_upper_": _maybe(_number),
-    "regret_least_": _maybe(_number),
-    "regret_gap_": _maybe(_number),
-    "regret_measured": _maybe(_text),
-    "share_": _maybe(_number),
-    "fixed": _maybe(_number),
-    "gain": _maybe(_number),
-    "gain_measured_": _maybe(_text),
+    **_each(_maybe(_number), "lower upper episodes_ regret regret_upper_ regret_least_ regret_gap_ share_ fixed gain"),
+    **_each(_maybe(_text), "regret_measured gain_measured_"),
 }
 
 _COMPARED: dict[str, Check] = {
     "name": _text,
     "role_": _maybe(_text),
-    "value": _maybe(_number),
-    "lower_": _maybe(_number),
-    "upper_": _maybe(_number),
+    **_each(_maybe(_number), "value lower_ upper_"),
 }
-
-_COVERED: dict[str, Check] = {name: _maybe(_number) for name in ("seen_", "never_", "impossible_")}
 
 _SECTION: dict[str, Check] = {
     "title": _text,
-    "paragraphs_": _maybe(_list(_text)),
-    "columns_": _maybe(_list(_text)),
+    **_each(_maybe(_list(_text)), "paragraphs_ columns_"),
     "rows_": _maybe(_list(_list(_anything))),
 }
 
@@ -200,16 +183,13 @@ def _agreement(where: str, value: Any) -> None:
 
 
 _CERTIFICATE: dict[str, Check] = {
-    "setting_": _maybe(_text),
-    "proved_": _maybe(_list(_anything)),
-    "not_proved_": _maybe(_list(_anything)),
-    "uncertainty_": _maybe(_number),
-    "coverage_": _maybe(_fields(**_COVERED)),
-    "kappa_": _maybe(_number),
-    "kappa_weights_": _maybe(_text),
+    **_each(_maybe(_text), "setting_ kappa_weights_"),
+    **_each(_maybe(_list(_anything)), "proved_ not_proved_"),
+    **_each(_maybe(_number), "uncertainty_ kappa_"),
+    "coverage_": _maybe(_fields(**_each(_maybe(_number), "seen_ never_ impossible_"))),
     "agreement_": _maybe(_agreement),
-    "bootstrap_regret_": _maybe(_fields(**{name: _maybe(_number) for name in ("mean_", "upper_", "gap_")})),
-    "validation_": _maybe(_fields(**{name: _maybe(_number) for name in ("value_", "lower_", "upper_", "episodes_")})),
+    "bootstrap_regret_": _maybe(_fields(**_each(_maybe(_number), "mean_ upper_ gap_"))),
+    "validation_": _maybe(_fields(**_each(_maybe(_number), "value_ lower_ upper_ episodes_"))),
 }
 
 
@@ -247,9 +227,7 @@ def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
 
 
 _COVERAGE: dict[str, Check] = {
-    "seen": _within(0),
-    "never": _within(0),
-    "impossible": _within(0),
+    **_each(_within(0), "seen never impossible"),
     "block": _within(1),
     "cells": _list(_list(_within(-1), 1), 1),
 }
