@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.checkup.worlds import simulate_broken
 
-from checkup.worlds import simulate_broken
 from oracles import trajectories
 from rewardmix import InputError, check, plan, problems, recover, simulate, uniform
 from rewardmix.checkup import ASSUMPTIONS, assumptions, score_kernels
