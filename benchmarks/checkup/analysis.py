@@ -1,0 +1,34 @@
+"""Tables of the study of the check-up."""
+
+from __future__ import annotations
+
+from benchmarks.cells import grid, short
+from benchmarks.record import Rows
+from rewardmix.checkup import ASSUMPTIONS
+
+
+def calibration(rows: Rows) -> list[str]:
+    """Kolmogorov's distance of the p-values from the uniform law, and how many are small."""
+    lines = [
+        [
+            row["world"],
+            row["assumption"],
+            str(row["logs"]),
+            short(row["distance"]),
+            short(row["bound"]),
+            short(row["below .05"]),
+            short(row["below .01"]),
+        ]
+        for row in rows
+    ]
+    return [grid(["world", "question", "logs", "distance", "99 % bound", "below .05", "below .01"], lines)]
+
+
+def power(rows: Rows) -> list[str]:
+    """Share of the logs in which each assumption was called broken, by what was broken."""
+    lines = [[row["broken"], *(short(row["named"][name]) for name in ASSUMPTIONS)] for row in rows]
+    return [grid(["broken", *ASSUMPTIONS], lines)]
+
+
+TABLES = {"calibration": calibration, "power": power}
+"""Name -> what it makes of rows."""
