@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from logs import oracles_logs as oracles
-from rewardmix import InputError, logs, plan, simulate, uniform
+from rewardmix import InputError, choose_contexts, logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
 from rewardmix.logs import fitting, validation
 from rewardmix.logs.behaviour import count_followed, logging_test
@@ -75,12 +75,16 @@ def test_a_long_log_goes_on_from_a_sample_over_all_parts(monkeypatch):
     assert 0.6 < ratio.min() < ratio.max() < 1.7
 
 
-def test_the_number_of_contexts_by_the_criterion():
+def test_the_number_of_contexts_is_that_of_choose_contexts():
     model = oracles.world(states=3, actions=2, horizon=8, seed=3)
-    fitted = logs.fit(simulate(uniform(model), model, 4000), num_contexts="auto", resamples=0, share_held_out=0.0)
-    assert fitted.model.num_contexts == 2
+    episodes = simulate(uniform(model), model, 4000)
+    fitted = logs.fit(episodes, num_contexts="auto", resamples=0, share_held_out=0.0)
+    choice = choose_contexts(episodes)
+    assert fitted.model.num_contexts == fitted.info.choice.num_contexts == choice.num_contexts
+    assert choice.num_contexts in (2, 3)  # in doubt there is one more
     assert min(fitted.info.criterion, key=fitted.info.criterion.get) == 2
-    assert set(fitted.info.criterion) == {1, 2, 3}
+    assert fitted.info.choice.trials == choice.trials
+    assert choice.sentence in fitted.info.sentences
     assert fitted.info.held_out is None
     assert fitted.info.off_policy is None
 
@@ -89,7 +93,9 @@ def test_one_context_is_said_to_be_enough():
     model = oracles.world(states=3, actions=2, horizon=6)
     same = type(model)(model.transition, model.initial, model.weights, np.repeat(model.rewards[:1], 2, axis=0), 6)
     fitted = logs.fit(simulate(uniform(same), same, 2000), num_contexts="auto", resamples=2)
-    assert any(sentence.startswith("One type explains the log") for sentence in fitted.info.sentences)
+    assert fitted.info.choice.num_contexts == 1
+    assert fitted.model.num_contexts == 2
+    assert any(sentence.startswith("One type predicts episodes") for sentence in fitted.info.sentences)
 
 
 def test_coverage_names_what_was_never_tried():

@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from recovery.oracles_recovery import drawn, random_mixture
 from rewardmix import InputError
-from rewardmix.recovery import choose_contexts, recover
+from rewardmix.recovery import choose_contexts, number_of_contexts, recover
 from rewardmix.recovery.bags import bags_of, merge_bags
-from rewardmix.recovery.likelihood import ascend, e_step
+from rewardmix.recovery.evidence import Question, evidence_of
+from rewardmix.recovery.likelihood import ascend, e_step, one_context
+from rewardmix.recovery.number_of_contexts import Trial, choose
 from rewardmix.recovery.recovery_result import alignment
 
 
@@ -44,11 +48,45 @@ def test_the_number_of_contexts_is_chosen():
         episodes = drawn(rng, truth, rng.integers(0, 6, (4000, 6)))
         choice = choose_contexts(episodes, max_contexts=4)
         assert choice.num_contexts == contexts
-        assert choice.parameters == {m: 7 * m - 1 for m in range(1, 5)}
-        for m, loglik in choice.loglik.items():
-            expected = -2 * loglik + choice.parameters[m] * np.log(4000)
-            assert choice.criterion[m] == pytest.approx(expected)
-            assert any(start.converged and start.loglik == loglik for start in choice.starts[m])
+        assert list(choice.trials) == list(range(1, contexts + 2))
+        for m, trial in choice.trials.items():
+            assert trial.parameters == 7 * m - 1
+            assert choice.criterion[m] == pytest.approx(-2 * trial.loglik + trial.parameters * np.log(4000))
+            assert e_step(merge_bags(bags_of(episodes)), choice.mixtures[m]).loglik == trial.loglik
+
+
+def test_held_out_scores_by_hand():
+    """The same split, with mixtures that are fitted and scored one episode at a time."""
+    rng = np.random.default_rng(7)
+    episodes = drawn(rng, random_mixture(rng, 2, 4), rng.integers(0, 4, (300, 5)))
+    evidence = evidence_of(episodes)
+    choice = choose(evidence, 2, seed=3)
+    halves = number_of_contexts._halves(evidence.bags, 3)
+    assert sum(half.total for half in halves) == 300
+    assert all(120 < half.total < 180 for half in halves)
+    np.testing.assert_array_equal(sum(half.occurrences for half in halves), evidence.bags.occurrences)
+    scores: dict[int, list[float]] = {1: [], 2: []}
+    for fitted, other in (halves, halves[::-1]):
+        question = Question(2, None, 1.0, 3)
+        two = number_of_contexts._fitted(replace(evidence, bags=fitted, blind=fitted), question).mixture
+        for mixture in (one_context(fitted), two):
+            for bag, count in enumerate(other.counts):
+                symbols = other.symbols[other.offsets[bag] : other.offsets[bag + 1]]
+                laws = np.maximum(mixture.laws, 1e-12).reshape(mixture.num_contexts, -1)
+                likelihood = (mixture.weights * laws[:, symbols].prod(axis=1)).sum()
+                scores[mixture.num_contexts] += [np.log(likelihood)] * int(count)
+    gains = np.array(scores[2]) - np.array(scores[1])
+    assert choice.trials[2].held_out == pytest.approx(np.mean(scores[2]))
+    assert choice.trials[2].gain == pytest.approx(gains.mean())
+    assert choice.trials[2].error == pytest.approx(gains.std() / np.sqrt(300))
+
+
+def test_in_doubt_there_is_one_more():
+    doubt = {1: (0.0, 0.0), 2: (0.5, 0.1), 3: (-0.01, 0.02)}
+    clear = {1: (0.0, 0.0), 2: (0.5, 0.1), 3: (-0.03, 0.02)}
+    for gains, expected in ((doubt, True), (clear, False)):
+        trial = Trial(0.0, *gains[3], 0.0, 1, 0.0)
+        assert number_of_contexts.worth_adding(trial) is expected
 
 
 def test_one_context_has_the_likelihood_of_the_average():
@@ -56,7 +94,7 @@ def test_one_context_has_the_likelihood_of_the_average():
     bags = bags_of(episodes)
     seen = bags.occurrences
     expected = (seen * np.log(seen / seen.sum(axis=1, keepdims=True))).sum()
-    assert choose_contexts(episodes, max_contexts=1).loglik[1] == pytest.approx(expected)
+    assert choose_contexts(episodes, max_contexts=1).trials[1].loglik == pytest.approx(expected)
 
 
 def test_little_data_choose_one_context_and_none_is_refused():

@@ -83,6 +83,8 @@ class Role(IntEnum):
     """Seed of an environment in which somebody earns."""
     RIVAL_STARTS = 32
     """Where the climbs of certainty equivalence begin."""
+    CROSS_FIT = 33
+    """Which half an episode is in when the number of contexts is chosen."""
 
 
 def sequence(seed: int | Sequence[int], role: Role, *index: int) -> np.random.SeedSequence:

@@ -176,10 +176,9 @@ def _number_of_contexts(text: str, seen: Any, seed: int) -> int:
         if not isinstance(seen, Episodes):
             refuse("--contexts", "auto for moments", "a number: choosing it needs whole episodes")
         choice = choose_contexts(seen, seed=seed)
-        scores = ", ".join(f"{m}: {value:.1f}" for m, value in choice.criterion.items())
-        typer.echo(f"types by BIC: {choice.num_contexts} (criterion {scores})")
+        typer.echo(choice.sentence)
         if choice.num_contexts == 1:
-            typer.echo("one type describes the episodes best; what follows splits it in two all the same")
+            typer.echo("What follows splits it in two all the same.")
         return max(choice.num_contexts, 2)
     return inputs.count_of("--contexts", text, "a number, or auto")
 

@@ -37,7 +37,7 @@ from rewardmix.recovery.bags import Bags, merge_bags, shares
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, one_context
-from rewardmix.recovery.many_contexts import choices, criteria
+from rewardmix.recovery.number_of_contexts import Choice, choose, criteria
 from rewardmix.recovery.recover import as_weights
 from rewardmix.recovery.recovery_result import Candidates
 
@@ -73,6 +73,7 @@ class FitInfo:
         schema: states, actions, horizon, reward values and names.
         moments: the counts.
         recovery: of the model: starts, certificate, standard errors, what is not identified.
+        choice: how the number of contexts was chosen, if it was.
         criterion: {number of contexts: Bayesian information criterion}.
         coverage: what the log holds.
         logging: whether its actions followed rewards.
@@ -87,6 +88,7 @@ class FitInfo:
     schema: LogSchema
     moments: Moments
     recovery: RecoveryInfo
+    choice: Choice | None
     criterion: dict[int, float]
     coverage: LogCoverage
     logging: LoggingTest
@@ -179,7 +181,7 @@ def fit(
 
     Args:
         log: a ``Log``, or whatever ``read`` takes.
-        num_contexts: M, or "auto" for the number with the smallest Bayesian information criterion.
+        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``).
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
         prior: pseudo-count at the average for each state-action and context.
         seed: of random starts, samples and resamples.
@@ -209,17 +211,20 @@ def fit(
     confidence = confidence_set(moments, failure=settings.failure, accuracy=settings.accuracy)
     bags = merge_bags(sample.patterns(data.schema))
     evidence = Evidence(confidence, moments, bags, bags)
-    contexts, criterion = _contexts(settings.num_contexts, evidence, settings.max_contexts, settings.seed)
-    question = settings.question(contexts)
+    choice = _choice(evidence, settings)
+    question = settings.question(int(settings.num_contexts) if choice is None else max(2, choice.num_contexts))
     recovery, passes = _recovered(data, evidence, len(sample), question, notify)
     recovery = replace(recovery, model=_named(recovery.model, data.schema))
     notify(Progress("plan"))
     found = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
     test = logging_test(data.total(count_followed), data.schema)
-    criterion = criterion or _criterion(sample.patterns(data.schema), mixture_of_model(recovery.model, data.schema))
+    bags = sample.patterns(data.schema)
+    criterion = choice.criterion if choice else _criterion(bags, mixture_of_model(recovery.model, data.schema))
     validated = _validated(data, sample.episodes(data.schema), recovery, found, test, settings, notify)
     covered = log_coverage(moments, data.schema)
-    info = FitInfo(data.notes, data.schema, moments, recovery.info, criterion, covered, test, *validated, passes, ())
+    info = FitInfo(
+        data.notes, data.schema, moments, recovery.info, choice, criterion, covered, test, *validated, passes, ()
+    )
     return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
 
 
@@ -251,18 +256,11 @@ def _log_of(log: Any, executor: Any, reading: dict[str, Any]) -> Log:
     return log if executor is None else log.moved(as_executor(executor))
 
 
-def _contexts(asked: int | str, evidence: Evidence, most: int, seed: int) -> tuple[int, dict[int, float]]:
-    """The number of contexts, and the criterion of all numbers that were tried.
-
-    Numbers are tried upwards until the criterion has risen; one context is among them.
-    """
-    if asked != "auto":
-        return as_count("num_contexts", asked, least=2), {}
-    for choice in choices(evidence, as_count("max_contexts", most, least=2), seed=seed):
-        tried = list(choice.criterion.values())
-        if len(tried) > 2 and tried[-1] > tried[-2]:
-            break
-    return max(2, choice.num_contexts), choice.criterion
+def _choice(evidence: Evidence, settings: FitSettings) -> Choice | None:
+    """How many contexts to fit, if that was left open."""
+    if not settings.chooses:
+        return None
+    return choose(evidence, settings.max_contexts, prior=float(settings.prior), seed=int(settings.seed))
 
 
 def statistics_of(part: Any, schema: LogSchema, mixture: Mixture) -> Statistics:
@@ -340,8 +338,9 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
         )
     if info.notes.cut:
         out.append(f"{info.notes.cut} borders between parts of the file cut an episode, which was put together again.")
-    fewest = min(info.criterion, key=lambda m: info.criterion[m])
-    if fewest == 1:
+    if info.choice is not None:
+        out.append(info.choice.sentence)
+    elif min(info.criterion, key=lambda m: info.criterion[m]) == 1:
         out.append(
             "One type explains the log as well as more do (Bayesian information criterion): "
             "there may be nothing to adapt to."

@@ -3,7 +3,7 @@
 from rewardmix.recovery.algorithm3 import algorithm_3, spectral, sweep_weights
 from rewardmix.recovery.bootstrap import bootstrap
 from rewardmix.recovery.confidence_set import ConfidenceSet, Violation, confidence_set, exact, hoeffding, normal
-from rewardmix.recovery.many_contexts import Choice, choose_contexts
+from rewardmix.recovery.number_of_contexts import Choice, choose_contexts
 from rewardmix.recovery.recover import best, recover, start_only
 from rewardmix.recovery.recovery_result import Recovery, RecoveryCertificate, RecoveryInfo, aligned
 

@@ -135,6 +135,34 @@ def e_step(bags: Bags, mixture: Mixture) -> Statistics:
     return Statistics(weights[:contexts], shaped, float(loglik), bags.total)
 
 
+def logliks(bags: Bags, mixture: Mixture) -> Floats:
+    """(P,) log-likelihood of each bag."""
+    table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(mixture.num_contexts, -1).T)
+    out = np.empty(bags.counts.size)
+    _logliks(bags.symbols, bags.offsets, table, mixture.weights, out)
+    return out
+
+
+@kernel
+def _logliks(symbols: Any, offsets: Any, table: Any, weights: Any, out: Any) -> None:
+    joint = np.empty(weights.size)
+    for bag in range(out.size):
+        joint[:] = weights
+        out[bag] = 0.0
+        for i in range(offsets[bag], offsets[bag + 1]):
+            total = 0.0
+            for m in range(weights.size):
+                joint[m] *= table[symbols[i], m]
+                total += joint[m]
+            if total < 1e-100:
+                joint *= 1e100
+                out[bag] -= LOG_RESCALED
+        total = 0.0
+        for m in range(weights.size):
+            total += joint[m]
+        out[bag] += log(total)
+
+
 def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
     """The M-step. Weights that are known are passed in and stay."""
     visits = summed.outcomes.sum(axis=2, keepdims=True) + prior

@@ -1,4 +1,4 @@
-"""More than two contexts, and how many there are.
+"""More than two contexts.
 
 Covariances of M contexts have rank M - 1, which leaves a rotation open: pairs alone cannot tell the contexts, whole
 episodes can. Starts: the leading M - 1 factors of the standardised covariances, each episode's place along them, and
@@ -7,8 +7,7 @@ k-means of these places; and laws drawn at random. Many starts ascend a little w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.algebra import leading_eigenpairs, product, solve
-from rewardmix._core.checks import Floats, as_count, as_instance, as_number, as_seed, refuse
-from rewardmix._core.portable import log
+from rewardmix._core.checks import Floats, as_number, refuse
 from rewardmix._core.streams import Role, generator
-from rewardmix.episodes import Episodes
 from rewardmix.model import mixed
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.confidence_set import ConfidenceSet
-from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
-from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, one_context
+from rewardmix.recovery.evidence import Evidence, Question
+from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step
 from rewardmix.recovery.moment_start import inward, random_mixture
-from rewardmix.recovery.recovery_result import Ascent, Candidates, summaries
+from rewardmix.recovery.recovery_result import Candidates
 
 _SPECTRAL, _RANDOM = 3, 17
 """Starts that ascend a little way."""
@@ -37,98 +34,8 @@ SCREENING, _POLISHED = 40, 5
 SCREENED = 20_000
 """Bags of which the first ascents see a share, when there are more."""
 
-_ENOUGH = 1e-3
-"""For choosing the number of contexts an ascent has converged when E-steps gain less: criteria differ by more."""
-
 _FILLS = 10
 """Rounds in which covariances that were never seen are filled from the factors."""
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """How many contexts there are, by the Bayesian information criterion.
-
-    Attributes:
-        num_contexts: the number with the smallest criterion.
-        criterion: {M: -2 log-likelihood + parameters * log(episodes)}, among converged ascents.
-        loglik: {M: the log-likelihood}.
-        parameters: {M: free parameters}.
-        starts: {M: every ascent}.
-        mixtures: {M: the best converged fit}.
-        unconverged: numbers M left out because no ascent converged.
-    """
-
-    num_contexts: int
-    criterion: dict[int, float]
-    loglik: dict[int, float]
-    parameters: dict[int, int]
-    starts: dict[int, tuple[Ascent, ...]]
-    mixtures: dict[int, Mixture]
-    unconverged: tuple[int, ...]
-
-
-def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float = 0.0, seed: int = 0) -> Choice:
-    """The number of contexts, from one to ``max_contexts``, that the episodes support.
-
-    Args:
-        episodes: whole episodes.
-        max_contexts: the largest number tried.
-        prior: pseudo-count; 0, maximum likelihood, is what the criterion is about.
-        seed: of the starts.
-    """
-    most = as_count("max_contexts", max_contexts)
-    as_number("prior", prior, above=-1e-300)
-    as_seed("seed", seed)
-    afford_data(as_instance("episodes", episodes, Episodes), None, most)
-    if len(episodes) == 0:
-        refuse("episodes", "no episodes", "at least one")
-    *_, choice = choices(evidence_of(episodes), most, prior=prior, seed=seed)
-    return choice
-
-
-def choices(evidence: Evidence, most: int, *, prior: float = 0.0, seed: int = 0) -> Iterator[Choice]:
-    """The choice among 1 .. m contexts, for m = 1, 2, ..., ``most``, each when it is asked for."""
-    bags = evidence.bags
-    assert bags is not None
-    one = one_context(bags)
-    fits = {1: [Fit(one, e_step(bags, one).loglik, 0.0, 1, True, "average")]}
-    yield _choice(fits, bags)
-    for contexts in range(2, most + 1):
-        question = Question(contexts, None, prior, seed)
-        fits[contexts] = ascend_many(evidence, question, tolerance=_ENOUGH / bags.total, polished=3)
-        yield _choice(fits, bags)
-
-
-def criteria(logliks: Mapping[int, float], bags: Bags) -> dict[int, float]:
-    """{M: Bayesian information criterion} of numbers of contexts, from the log-likelihoods of the bags."""
-    weight = float(log(max(bags.total, 2.0)))
-    return {m: -2.0 * loglik + free_parameters(m, bags) * weight for m, loglik in logliks.items()}
-
-
-def free_parameters(contexts: int, bags: Bags) -> int:
-    """Of so many weights and of reward laws where the bags have been."""
-    visited = int((bags.occurrences.sum(axis=1) > 0).sum())
-    return contexts * visited * (bags.num_values - 1) + contexts - 1
-
-
-def _choice(fits: dict[int, list[Fit]], bags: Bags) -> Choice:
-    """The number with the smallest criterion among those with an ascent that converged."""
-    best: dict[int, Fit] = {}
-    for contexts, ascents in fits.items():
-        done = [fit for fit in ascents if fit.converged]
-        if done:
-            best[contexts] = max(done, key=lambda fit: fit.loglik)
-    logliks = {m: fit.loglik for m, fit in best.items()}
-    criterion = criteria(logliks, bags)
-    return Choice(
-        min(criterion, key=lambda m: (round(criterion[m], 6), m)),
-        criterion,
-        logliks,
-        {m: free_parameters(m, bags) for m in fits},
-        {m: summaries(ascents) for m, ascents in fits.items()},
-        {m: fit.mixture for m, fit in best.items()},
-        tuple(m for m in fits if m not in best),
-    )
 
 
 def many(evidence: Evidence, question: Question) -> Candidates:

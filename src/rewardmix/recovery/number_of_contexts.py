@@ -1,0 +1,192 @@
+"""How many contexts there are, by what they predict.
+
+The episodes are split at random into two halves. For each number M a mixture is fitted to one half and its
+log-likelihood taken on the other, both ways round: an average over all episodes of what is said of the unseen. One
+context too few loses reward for ever and one too many next to nothing, so M goes up as long as the held-out
+log-likelihood does not clearly fall: while its gain is above minus one standard error.
+
+The Bayesian information criterion of the same mixtures, fitted to all episodes, is kept as a number beside it. It
+charges for every state-action of every context and asks for too few where there are many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rewardmix._core.checks import Floats, as_count, as_instance, as_number, as_seed, refuse
+from rewardmix._core.portable import log
+from rewardmix._core.streams import Role, generator
+from rewardmix.episodes import Episodes
+from rewardmix.recovery.bags import Bags
+from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
+from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks, one_context
+from rewardmix.recovery.many_contexts import ascend_many
+
+_CLOSE = 1e-3
+"""A ascent has converged when E-steps gain less than this in all: numbers of contexts differ by more."""
+
+_POLISHED = 2
+"""Starts that ascend to the end, for each half."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How one number of contexts did.
+
+    Attributes:
+        held_out: log-likelihood an episode of episodes that the mixture was not fitted to.
+        gain: the same, above one context less; NaN for a single context.
+        error: standard error of the gain.
+        loglik: log-likelihood of all episodes, fitted to all of them.
+        parameters: free ones.
+        criterion: Bayesian information: parameters * log(episodes) - 2 loglik.
+    """
+
+    held_out: float
+    gain: float
+    error: float
+    loglik: float
+    parameters: int
+    criterion: float
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """How many contexts there are.
+
+    Attributes:
+        num_contexts: the number that predicts best; when in doubt, one more.
+        trials: {M: how it did}, from one context to the first that predicts clearly worse.
+        mixtures: {M: fitted to all episodes}.
+    """
+
+    num_contexts: int
+    trials: dict[int, Trial]
+    mixtures: dict[int, Mixture]
+
+    @property
+    def criterion(self) -> dict[int, float]:
+        """{M: Bayesian information criterion}."""
+        return {contexts: trial.criterion for contexts, trial in self.trials.items()}
+
+    @property
+    def sentence(self) -> str:
+        """The choice in words."""
+        last = self.trials[self.num_contexts]
+        if self.num_contexts == 1:
+            return "One type predicts episodes that were held out as well as more do: there may be nothing to adapt to."
+        return (
+            f"{self.num_contexts} types predict episodes that were held out best: {last.gain:.4f} nats an episode "
+            f"above {self.num_contexts - 1} (standard error {last.error:.4f})."
+        )
+
+
+def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float = 1.0, seed: int = 0) -> Choice:
+    """The number of contexts, from one to ``max_contexts``, that predicts held-out episodes best.
+
+    Args:
+        episodes: whole episodes.
+        max_contexts: the largest number tried.
+        prior: pseudo-count, as in ``recover``.
+        seed: of the split and the starts.
+    """
+    most = as_count("max_contexts", max_contexts)
+    as_number("prior", prior, above=-1e-300)
+    as_seed("seed", seed)
+    afford_data(as_instance("episodes", episodes, Episodes), None, most)
+    if len(episodes) == 0:
+        refuse("episodes", "no episodes", "at least one")
+    return choose(evidence_of(episodes), most, prior=prior, seed=seed)
+
+
+def choose(evidence: Evidence, most: int, *, prior: float = 1.0, seed: int = 0) -> Choice:
+    """The same from evidence that has bags."""
+    bags = evidence.bags
+    assert bags is not None
+    halves = _halves(bags, seed)
+    mixtures = {1: one_context(bags)}
+    before = _held_out([one_context(half) for half in halves], halves)
+    trials = {1: _trial(mixtures[1], bags, before, None)}
+    for contexts in range(2, most + 1 if all(half.total for half in halves) else 2):
+        question = Question(contexts, None, prior, seed)
+        fits = [_fitted(replace(evidence, bags=half, blind=half), question) for half in halves]
+        scores = _held_out([fit.mixture for fit in fits], halves)
+        mixtures[contexts] = _fitted_to_all(evidence, question, fits)
+        trials[contexts] = _trial(mixtures[contexts], bags, scores, before)
+        if not worth_adding(trials[contexts]):
+            return Choice(contexts - 1, trials, mixtures)
+        before = scores
+    return Choice(max(trials), trials, mixtures)
+
+
+def worth_adding(trial: Trial) -> bool:
+    """Whether the last context stays: when in doubt, it does."""
+    return trial.gain > -trial.error
+
+
+def _halves(bags: Bags, seed: int) -> list[Bags]:
+    """Each episode in one of two halves, by a coin."""
+    counts = bags.counts.astype(np.int64)
+    coins = generator(seed, Role.CROSS_FIT).integers(0, 2, size=int(counts.sum()))
+    ends = np.cumsum(counts)
+    heads = np.concatenate([[0], np.cumsum(coins)])
+    first = (heads[ends] - heads[ends - counts]).astype(np.float64)
+    return [bags.reweighted(first), bags.reweighted(counts - first)]
+
+
+def _fitted(evidence: Evidence, question: Question) -> Fit:
+    """The best of some ascents."""
+    bags = evidence.bags
+    assert bags is not None
+    fits = ascend_many(evidence, question, tolerance=_CLOSE / max(bags.total, 1.0), polished=_POLISHED)
+    return max(fits, key=lambda fit: fit.objective)
+
+
+def _fitted_to_all(evidence: Evidence, question: Question, fits: list[Fit]) -> Mixture:
+    """From where one half ended on to all episodes."""
+    bags = evidence.bags
+    assert bags is not None
+    start = max(fits, key=lambda fit: e_step(bags, fit.mixture).loglik)
+    centre, tolerance = evidence.centre(bags), _CLOSE / bags.total
+    return ascend(
+        lambda mixture: e_step(bags, mixture), start.mixture, average=centre, prior=question.prior, tolerance=tolerance
+    ).mixture
+
+
+Scores = list[tuple[Floats, Floats]]
+"""Of each half: (log-likelihood of each bag, its count)."""
+
+
+def _held_out(mixtures: list[Mixture], halves: list[Bags]) -> Scores:
+    """What each mixture says of the other half."""
+    return [(logliks(half, mixture), half.counts) for mixture, half in zip(mixtures, reversed(halves), strict=True)]
+
+
+def _trial(mixture: Mixture, bags: Bags, scores: Scores, before: Scores | None) -> Trial:
+    total = sum(float(counts.sum()) for _, counts in scores)
+    held_out = sum(float((score * counts).sum()) for score, counts in scores) / total
+    gain, error = math.nan, math.nan
+    if before is not None:
+        differences = [(new - old, counts) for (new, counts), (old, _) in zip(scores, before, strict=True)]
+        gain = sum(float((one * counts).sum()) for one, counts in differences) / total
+        square = sum(float(((one - gain) ** 2 * counts).sum()) for one, counts in differences)
+        error = math.sqrt(square) / total
+    loglik = e_step(bags, mixture).loglik
+    (criterion,) = criteria({mixture.num_contexts: loglik}, bags).values()
+    return Trial(held_out, gain, error, loglik, free_parameters(mixture.num_contexts, bags), criterion)
+
+
+def criteria(logliks: Mapping[int, float], bags: Bags) -> dict[int, float]:
+    """{M: Bayesian information criterion} of numbers of contexts, from the log-likelihoods of the bags."""
+    weight = float(log(max(bags.total, 2.0)))
+    return {m: -2.0 * loglik + free_parameters(m, bags) * weight for m, loglik in logliks.items()}
+
+
+def free_parameters(contexts: int, bags: Bags) -> int:
+    """Of so many weights and of reward laws where the bags have been."""
+    visited = int((bags.occurrences.sum(axis=1) > 0).sum())
+    return contexts * visited * (bags.num_values - 1) + contexts - 1
