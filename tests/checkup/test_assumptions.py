@@ -44,9 +44,9 @@ def test_every_score_has_mean_zero_at_the_true_model_whatever_the_actions_follow
     policy = plan(model, gap=1e-3).policy if follows else uniform(model)
     chances, episodes = every_episode(policy, model)
     assert chances.sum() == pytest.approx(1.0)
-    data = assumptions.Data.of(episodes)
+    data = assumptions.CheckedEpisodes.of(episodes)
     rival = parts_of(world(5, states=2, contexts=3, reward_values=values))
-    walked = assumptions.walk(data, parts_of(model), rival)
+    walked = assumptions.walk_over(data, parts_of(model), rival)
     assert np.abs(walked.scores).max() > 0.1  # there is something to cancel
     np.testing.assert_allclose(chances @ walked.scores, 0.0, atol=1e-14)
     np.testing.assert_allclose(chances @ walked.residuals, 0.0, atol=1e-14)
@@ -57,7 +57,7 @@ def test_scores_of_one_episode_by_hand():
     weights, table = np.array([0.5, 0.5]), np.array([[[0.8, 0.4], [0.2, 0.6]], [[0.5, 0.5], [0.5, 0.5]]])
     data = np.array([[0, 0]]), np.array([[1, 1]], np.int8), np.array([2], np.int32)
     episodes = Episodes([[0, 0, 0]], [[0, 0]], data[1], data[2], 1, 2, [0.0, 1.0])
-    walked = assumptions.walk(assumptions.Data.of(episodes), (weights, table), (weights, table))
+    walked = assumptions.walk_over(assumptions.CheckedEpisodes.of(episodes), (weights, table), (weights, table))
     belief = np.array([0.25, 0.75])  # after outcome 1: .5 * (.2, .6) / .4
     again = belief @ table[0, 1]  # .05 + .45 = .5
     switched = (weights - belief) @ table[0, 1] / again  # (.25, -.25) . (.2, .6) / .5 = -.2
@@ -80,9 +80,9 @@ def likelihoods(data, parts):
 
 def test_gradient_is_that_of_the_log_likelihood_and_its_transpose_is_one():
     model = world(2, reward_values=(0.0, 0.5, 1.0))
-    data = assumptions.Data.of(simulate(uniform(model), model, 40, seed=1))
+    data = assumptions.CheckedEpisodes.of(simulate(uniform(model), model, 40, seed=1))
     weights, table = parts_of(model)
-    walked = assumptions.walk(data, (weights, table), (weights, table))
+    walked = assumptions.walk_over(data, (weights, table), (weights, table))
     gradient = Gradient(data.arrays, (weights, table), walked.posteriors)
     rng = np.random.default_rng(0)
     direction = rng.normal(size=table.shape), rng.normal(size=weights.shape)
@@ -106,9 +106,9 @@ def test_gradient_is_that_of_the_log_likelihood_and_its_transpose_is_one():
 
 def test_projection_is_least_squares():
     model = world(3)
-    data = assumptions.Data.of(simulate(uniform(model), model, 300, seed=1))
+    data = assumptions.CheckedEpisodes.of(simulate(uniform(model), model, 300, seed=1))
     parts = parts_of(model)
-    walked = assumptions.walk(data, parts, parts)
+    walked = assumptions.walk_over(data, parts, parts)
     gradient = Gradient(data.arrays, parts, walked.posteriors)
     columns = []
     for i in range(parts[1].size + 2):

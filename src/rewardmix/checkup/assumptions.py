@@ -148,11 +148,11 @@ Answer = tuple[float, str]
 
 def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int) -> dict[str, Answer]:
     """All p-values, by assumption."""
-    data = Data.of(episodes)
+    data = CheckedEpisodes.of(episodes)
     if not data.lengths.any():
         return dict.fromkeys(ASSUMPTIONS, (math.nan, "no episode has a step"))
     parts = _parts(model, data)
-    walked = walk(data, parts, parts)
+    walked = walk_over(data, parts, parts)
     answers = _score_tests(data, parts, walked)
     answers["one type short"] = _one_more(episodes, model, seed)
     answers["moves"] = _moves(data, walked)
@@ -161,7 +161,7 @@ def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int) -> dict[str,
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class CheckedEpisodes:
     """Episodes as the kernels take them.
 
     Attributes:
@@ -179,11 +179,11 @@ class Data:
     episodes: Episodes
 
     @staticmethod
-    def of(episodes: Episodes) -> Data:
+    def of(episodes: Episodes) -> CheckedEpisodes:
         """From episodes."""
         points = state_action(episodes.states[:, :-1].astype(np.int64), episodes.actions, episodes.num_actions)
         points = np.where(episodes.actions >= 0, points, 0)
-        return Data(points, episodes.outcomes, episodes.lengths, episodes.reward_values, episodes)
+        return CheckedEpisodes(points, episodes.outcomes, episodes.lengths, episodes.reward_values, episodes)
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int32]]:
@@ -211,7 +211,7 @@ Parts = tuple[Floats, Floats]
 """(weights (M,), laws (X, Z, M)) of a model."""
 
 
-def walk(data: Data, parts: Parts, rival: Parts) -> Walked:
+def walk_over(data: CheckedEpisodes, parts: Parts, rival: Parts) -> Walked:
     """Walk over the episodes with a model, and another one to compare its predictions with."""
     (count, steps), contexts = data.points.shape, parts[0].size
     out = (
@@ -225,7 +225,7 @@ def walk(data: Data, parts: Parts, rival: Parts) -> Walked:
     return Walked(*out)
 
 
-def _parts(model: RewardMixingMDP, data: Data) -> Parts:
+def _parts(model: RewardMixingMDP, data: CheckedEpisodes) -> Parts:
     """The model's weights and laws as the kernels take them, for the states and rewards that episodes have."""
     places = np.searchsorted(model.reward_values, data.values)
     laws = model.laws[:, : data.episodes.num_states][..., places]
@@ -234,7 +234,7 @@ def _parts(model: RewardMixingMDP, data: Data) -> Parts:
     return np.ascontiguousarray(model.weights), np.ascontiguousarray(np.moveaxis(laws, 0, 2))
 
 
-def _score_tests(data: Data, parts: Parts, walked: Walked) -> dict[str, Answer]:
+def _score_tests(data: CheckedEpisodes, parts: Parts, walked: Walked) -> dict[str, Answer]:
     """The questions about rewards within an episode."""
     columns = {
         "switching": score_kernels.SWITCHED,
@@ -247,7 +247,7 @@ def _score_tests(data: Data, parts: Parts, walked: Walked) -> dict[str, Answer]:
     return answers
 
 
-def _deviations(data: Data, parts: Parts, walked: Walked, columns: list[int]) -> list[Deviation]:
+def _deviations(data: CheckedEpisodes, parts: Parts, walked: Walked, columns: list[int]) -> list[Deviation]:
     """The sums of these scores in standard deviations, with the effect of the estimated parameters taken out."""
     scores = walked.scores[:, columns]
     left, parameters = projected(data.arrays, parts, walked.posteriors, scores)
@@ -273,13 +273,13 @@ def _one_more(episodes: Episodes, model: RewardMixingMDP, seed: int) -> Answer:
     if len(rest) < 2 or not rest.lengths.any() or not fitted.lengths.any():
         return math.nan, "there are too few episodes"
     rival = recover(fitted, num_contexts=model.num_contexts + 1, seed=seed).model
-    data = Data.of(rest)
+    data = CheckedEpisodes.of(rest)
     parts = _parts(model, data)
-    walked = walk(data, parts, _parts(rival, data))
+    walked = walk_over(data, parts, _parts(rival, data))
     return _upper(_deviations(data, parts, walked, [score_kernels.JOINED])[0])
 
 
-def _moves(data: Data, walked: Walked) -> Answer:
+def _moves(data: CheckedEpisodes, walked: Walked) -> Answer:
     """Whether the belief about the context differs between the states that follow the same state-action."""
     live = data.live
     after = data.episodes.states[:, 1:][live]
@@ -287,7 +287,7 @@ def _moves(data: Data, walked: Walked) -> Answer:
     return _chi_squared(association(data.points[live][there], after[there], walked.beliefs[live][there, 1:]))
 
 
-def _drift(data: Data, walked: Walked) -> Answer:
+def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
     """Whether rewards, moves or starts change with the time; the smallest of three p-values, corrected (Sidak)."""
     count = data.lengths.size
     live = data.live

@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 from rewardmix._core.checks import Floats
 from rewardmix.checkup import score_kernels
 
-STEPS = 200
+_MOST_STEPS = 200
 """Of conjugate gradients, at most."""
 
-ENOUGH = 1e-6
+_SOLVED = 1e-6
 """The regression is solved when its gradient has fallen to this share."""
 
 
-Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+EpisodeArrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 """Points (K, H), outcomes (K, H) and lengths (K,) of episodes."""
 
 
-def projected(data: Arrays, model: tuple[Floats, Floats], posteriors: Floats, scores: Floats) -> tuple[Floats, int]:
+def projected(
+    data: EpisodeArrays, model: tuple[Floats, Floats], posteriors: Floats, scores: Floats
+) -> tuple[Floats, int]:
     """(K, D) what is left of the scores, and how many parameters were taken out."""
     gradient = Gradient(data, model, posteriors)
     left = np.empty_like(scores)
@@ -39,7 +41,7 @@ def projected(data: Arrays, model: tuple[Floats, Floats], posteriors: Floats, sc
 class Gradient:
     """The (K, P) matrix of derivatives of each episode's log-likelihood, as products."""
 
-    def __init__(self, data: Arrays, model: tuple[Floats, Floats], posteriors: Floats) -> None:
+    def __init__(self, data: EpisodeArrays, model: tuple[Floats, Floats], posteriors: Floats) -> None:
         self.data, self.model, self.posteriors = data, model, posteriors
         weights, table = model
         ones = np.ones(data[2].size)
@@ -77,8 +79,8 @@ class Gradient:
         gradient = self.transposed(left)
         direction = gradient
         size = first = _square(gradient)
-        for _ in range(STEPS):
-            if size <= ENOUGH**2 * first or size == 0.0:
+        for _ in range(_MOST_STEPS):
+            if size <= _SOLVED**2 * first or size == 0.0:
                 break
             image = self.times(direction)
             step = size / float((image**2).sum())

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewardmix._core.portable import exps, logs
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
@@ -17,10 +16,10 @@ from rewardmix.logs.offpolicy import OffPolicy, off_policy
 from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery.bags import Bags, bags_of
+from rewardmix.recovery.bags import bags_of
 from rewardmix.recovery.bootstrap import mixture_of_model, refits, refitted
 from rewardmix.recovery.evidence import Question
-from rewardmix.recovery.likelihood import FLOOR, Mixture
+from rewardmix.recovery.likelihood import Mixture, logliks
 from rewardmix.recovery.recovery_result import Recovery
 from rewardmix.recovery.standard_errors import NORMAL_95
 from rewardmix.regret import judge_each
@@ -151,14 +150,6 @@ def held_out(
     likelihood = HeldOut(int(fresh.sum()), float(many.mean()), float(one.mean()), error)
     chosen = plan(other, gap=max(gap, 1e-3), work_limit=usual_work(other))
     return likelihood, off_policy(chosen, left, rest, follows=follows)
-
-
-def logliks(bags: Bags, mixture: Mixture) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """(P,) log-likelihood of each bag."""
-    table = logs(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
-    sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1], axis=1) + logs(mixture.weights)[:, None]
-    highest = sums.max(axis=0)
-    return np.asarray(highest + logs(exps(sums - highest).sum(axis=0)))
 
 
 def bootstrap_value(

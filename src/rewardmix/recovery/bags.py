@@ -64,6 +64,18 @@ class Bags:
         """(X, Z): law of the reward at x over all visits; see ``with_guesses`` where there were none."""
         return shares(self.occurrences)
 
+    def reweighted(self, counts: Floats) -> Bags:
+        """The same bags with other counts, without those of count 0."""
+        kept = counts > 0
+        lengths = np.diff(self.offsets)
+        return Bags(
+            self.symbols[np.repeat(kept, lengths)],
+            _offsets(lengths[kept]),
+            np.ascontiguousarray(counts[kept], dtype=np.float64),
+            self.num_points,
+            self.num_values,
+        )
+
 
 def shares(occurrences: Floats) -> Floats:
     """(X, Z): law of the reward at x from how often x paid z."""

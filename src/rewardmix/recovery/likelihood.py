@@ -25,7 +25,7 @@ import numpy as np
 from rewardmix._core.algebra import product, solve
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
-from rewardmix._core.portable import log, logs
+from rewardmix._core.portable import exps, log, logs
 from rewardmix.recovery.bags import Bags
 
 FLOOR = 1e-12
@@ -137,30 +137,12 @@ def e_step(bags: Bags, mixture: Mixture) -> Statistics:
 
 def logliks(bags: Bags, mixture: Mixture) -> Floats:
     """(P,) log-likelihood of each bag."""
-    table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(mixture.num_contexts, -1).T)
-    out = np.empty(bags.counts.size)
-    _logliks(bags.symbols, bags.offsets, table, mixture.weights, out)
+    table = logs(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
+    out, filled = np.zeros(bags.counts.size), np.diff(bags.offsets) > 0
+    sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1][filled], axis=1) + logs(mixture.weights)[:, None]
+    highest = sums.max(axis=0)
+    out[filled] = highest + logs(exps(sums - highest).sum(axis=0))
     return out
-
-
-@kernel
-def _logliks(symbols: Any, offsets: Any, table: Any, weights: Any, out: Any) -> None:
-    joint = np.empty(weights.size)
-    for bag in range(out.size):
-        joint[:] = weights
-        out[bag] = 0.0
-        for i in range(offsets[bag], offsets[bag + 1]):
-            total = 0.0
-            for m in range(weights.size):
-                joint[m] *= table[symbols[i], m]
-                total += joint[m]
-            if total < 1e-100:
-                joint *= 1e100
-                out[bag] -= LOG_RESCALED
-        total = 0.0
-        for m in range(weights.size):
-            total += joint[m]
-        out[bag] += log(total)
 
 
 def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
