@@ -13,10 +13,9 @@ from rewardmix.evaluation import controller_value
 from rewardmix.logs import fitting, validation
 from rewardmix.logs.behaviour import count_followed, logging_test
 from rewardmix.logs.offpolicy import chances, off_policy
-from rewardmix.logs.validation import logliks
 from rewardmix.recovery import aligned, recover
 from rewardmix.recovery.bags import bags_of
-from rewardmix.recovery.likelihood import Mixture, e_step
+from rewardmix.recovery.likelihood import Mixture, e_step, logliks
 
 
 def test_a_uniform_log_is_fitted_as_recovery_does_from_the_same_episodes(tmp_path):
