@@ -12,7 +12,8 @@ from rewardmix import InputError, choose_contexts, logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
 from rewardmix.logs import fitting, validation
 from rewardmix.logs.behaviour import count_followed, logging_test
-from rewardmix.logs.offpolicy import chances, off_policy
+from rewardmix.logs.habits import habits_of
+from rewardmix.logs.offpolicy import off_policy
 from rewardmix.recovery import aligned, recover
 from rewardmix.recovery.bags import bags_of
 from rewardmix.recovery.likelihood import Mixture, e_step, logliks
@@ -172,7 +173,8 @@ def test_the_off_policy_estimate_covers_the_true_value(follows):
     episodes = simulate(policy, model, 12_000, seed=4)
     wrong = type(model)(model.transition, model.initial, model.weights, 0.8 * model.rewards + 0.1, 4)
     found = plan(wrong)  # the estimate must not rest on the model being right
-    estimate = off_policy(found, episodes[:6000], episodes[6000:], follows=follows)
+    chance = habits_of(episodes[6000:], wrong).chances(episodes[:6000], wrong)
+    estimate = off_policy(found, episodes[:6000], chance)
     assert estimate.supported
     error = (estimate.upper - estimate.lower) / 3.92
     assert abs(estimate.value - controller_value(found.policy, model)) < 5 * error
@@ -182,20 +184,10 @@ def test_the_off_policy_estimate_covers_the_true_value(follows):
 def test_a_log_that_never_played_the_policy_supports_no_estimate():
     model = oracles.world(states=3, actions=3, horizon=8, seed=2)
     episodes = simulate(uniform(model), model, 400)
-    estimate = off_policy(plan(model), episodes[:200], episodes[200:], follows=False)
+    estimate = off_policy(plan(model), episodes[:200], habits_of(episodes[200:], model).chances(episodes[:200], model))
     assert not estimate.supported
     assert np.isnan(estimate.value)
     assert "cannot support an estimate" in estimate.sentence
-
-
-def test_chances_are_counted_shares():
-    episodes = oracles.uniform_log(3000, states=2, actions=2, horizon=3)
-    share = chances(episodes, episodes, follows=False)
-    state, action = episodes.states[:, 1], episodes.actions[:, 1]
-    for s in range(2):
-        for a in range(2):
-            expected = ((state == s) & (action == a)).sum() / (state == s).sum()
-            assert np.allclose(share[(state == s) & (action == a), 1], expected)
 
 
 def test_logliks_add_up_to_the_log_likelihood():

@@ -645,25 +645,6 @@ def test_padding_episodes_to_a_far_horizon_is_refused_with_an_estimate():
         log.episodes()
 
 
-def test_the_chances_of_actions_need_no_table_of_all_situations():
-    """The same numbers as from a table of all situations and actions."""
-    from rewardmix.logs.offpolicy import _situations, chances
-
-    episodes = oracles.shortened(oracles.uniform_log(200))
-    fresh, others = episodes[:80], episodes[80:]
-    for follows in (False, True):
-        where, here = _situations(others, follows=follows), others.present
-        taken = {}
-        for situation, action in zip(where[here].tolist(), others.actions[here].tolist(), strict=True):
-            taken.setdefault(situation, []).append(action)
-        found, at = chances(fresh, others, follows=follows), _situations(fresh, follows=follows)
-        for k in range(len(fresh)):
-            for t in range(fresh.horizon):
-                seen = taken.get(int(at[k, t]), [])
-                share = seen.count(fresh.actions[k, t]) / max(len(seen), 1)
-                assert found[k, t] == (share if t < fresh.lengths[k] else 1.0)
-
-
 def test_actions_that_never_occur_change_nothing_about_the_logging_test():
     from rewardmix.logs.behaviour import count_followed, logging_test
 

@@ -9,7 +9,8 @@ from rewardmix import logs, plan, simulate, uniform
 from rewardmix.evaluation import controller_value
 from rewardmix.logs import validation
 from rewardmix.logs.behaviour import count_followed, logging_test
-from rewardmix.logs.offpolicy import chances, off_policy
+from rewardmix.logs.habits import habits_of
+from rewardmix.logs.offpolicy import off_policy
 from rewardmix.recovery.bootstrap import refitted
 
 LOGS, SIZE = 500, 110
@@ -116,8 +117,9 @@ def test_the_off_policy_estimate_is_that_of_its_formula():
     episodes = simulate(uniform(model), model, 3000, seed=4)
     found = plan(model)
     fresh, others = episodes[:1500], episodes[1500:]
-    expected = estimates_by_hand(found, fresh, chances(fresh, others, follows=False))
-    estimate = off_policy(found, fresh, others, follows=False)
+    chance = habits_of(others, model).chances(fresh, model)
+    expected = estimates_by_hand(found, fresh, chance)
+    estimate = off_policy(found, fresh, chance)
     assert estimate.supported
     assert estimate.value == pytest.approx(expected.mean(), rel=1e-12)
     radius = stats.norm.ppf(0.975) * expected.std(ddof=1) / np.sqrt(1500)

@@ -85,6 +85,8 @@ class Role(IntEnum):
     """Where the climbs of certainty equivalence begin."""
     CROSS_FIT = 33
     """Which half an episode is in when the number of contexts is chosen."""
+    PLANNED_STEPS = 40
+    """Seed of the episodes, in a fitted model, that show where a plan goes."""
 
 
 def sequence(seed: int | Sequence[int], role: Role, *index: int) -> np.random.SeedSequence:

@@ -30,6 +30,9 @@ def fit_command(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out episodes with problems.")] = False,
     seed: options.Seed = 0,
     resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 8,
+    pessimism: Annotated[
+        float, typer.Option(help="Standard errors taken off rewards; above 0 the plan also keeps to the log's actions.")
+    ] = 0.5,
     scheduler: options.Scheduler = None,
     processes: options.Processes = 1,
     out: options.OutFolder = Path("runs/fit"),
@@ -71,6 +74,7 @@ def fit_command(
             weights=shares,
             seed=seed,
             resamples=resamples,
+            pessimism=pessimism,
             on_update=_teller(show_bar, show_line),
         )
     title = f"Log {source if isinstance(source, str) else source[0]}"
@@ -98,6 +102,7 @@ def _show_fitted(fitted: Fitted) -> None:
         + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
     )
     typer.echo(f"value planned in the fitted model (optimistic): {fitted.plan.lower:.4f}")
+    typer.echo(f"value planned with lower rewards (cautious): {info.support.cautious:.4f}")
     for sentence in info.sentences:
         typer.echo(f"- {sentence}")
 

@@ -3,7 +3,7 @@
     moments of all parts  ->  confidence set         start, and coverage
     best on a sample      ->  Recovery               all of the log, if it has at most ``SAMPLE`` episodes
     EM on all parts       ->  the fit                from there, sums of parts added (only for longer logs)
-    plan                  ->  Plan
+    plan, with caution    ->  Plan                   ``pessimism``
 
 The likelihood is valid for any logging policy that did not see the hidden context; moments only where actions did not
 follow rewards. So moments start the fit, and the likelihood decides. Everything that is computed on a sample (held-out
@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike
 
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
-from rewardmix.episodes import Episodes
 from rewardmix.logs.behaviour import LoggingTest, count_followed, logging_test
 from rewardmix.logs.log import Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
+from rewardmix.logs.pessimism import PESSIMISM, Known, Support, cautious
 from rewardmix.logs.reading import read
 from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage, bootstrap_value, held_out, log_coverage
 from rewardmix.logs.workers import as_executor
@@ -77,6 +77,7 @@ class FitInfo:
         criterion: {number of contexts: Bayesian information criterion}.
         coverage: what the log holds.
         logging: whether its actions followed rewards.
+        support: how much of the plan rests on what the log holds.
         held_out: log-likelihood of episodes that were left out, if some were.
         bootstrap: intervals by resampling, if asked for.
         off_policy: value of the policy from the log itself, if episodes were left out.
@@ -92,6 +93,7 @@ class FitInfo:
     criterion: dict[int, float]
     coverage: LogCoverage
     logging: LoggingTest
+    support: Support
     held_out: HeldOut | None
     bootstrap: Bootstrap | None
     off_policy: OffPolicy | None
@@ -105,7 +107,8 @@ class Fitted:
 
     Attributes:
         model: as fitted.
-        plan: the policy with its bracket in that model.
+        plan: the policy with its bracket in that model. ``plan.policy`` is what to play: unless ``pessimism`` was 0
+            it may keep to the log's actions, which ``plan.belief_policy`` does not know of.
         info: see there.
     """
 
@@ -131,6 +134,7 @@ class FitSettings:
     share_held_out: float
     resamples: int
     gap: float
+    pessimism: float
 
     def __post_init__(self) -> None:
         as_count("max_contexts", self.max_contexts, least=2)
@@ -144,6 +148,7 @@ class FitSettings:
         as_number("failure", self.failure, above=0.0, below=1.0)
         as_number("accuracy", self.accuracy, above=0.0)
         as_number("gap", self.gap, above=0.0)
+        _check_share("pessimism", self.pessimism)
 
     @property
     def chooses(self) -> bool:
@@ -174,6 +179,7 @@ def fit(
     share_held_out: float = 0.2,
     resamples: int = 8,
     gap: float = 1e-3,
+    pessimism: float = PESSIMISM,
     on_update: Callable[[Progress], None] | None = None,
     **reading: Any,
 ) -> Fitted:
@@ -193,13 +199,16 @@ def fit(
         share_held_out: of the episodes, for the held-out likelihood and the estimate of the value; 0: neither.
         resamples: of the bootstrap; 0 leaves it out.
         gap: of the plan.
+        pessimism: standard errors that the plan takes off the rewards of each context. Above 0 the plan also keeps to
+            actions that the log took in the same situation, so that it is not worse than what wrote the log; 0: the
+            plan believes the model.
         on_update: called now and then with a ``Progress``.
         **reading: handed on to ``read``: horizon, columns, skip_bad, ...
     """
     check_callback("on_update", on_update)
     notify = on_update or (lambda progress: None)
     settings = FitSettings(
-        num_contexts, weights, prior, seed, max_contexts, failure, accuracy, share_held_out, resamples, gap
+        num_contexts, weights, prior, seed, max_contexts, failure, accuracy, share_held_out, resamples, gap, pessimism
     )
     data = _log_of(log, executor, reading)
     _afford_fit(data, settings.most_contexts, settings.resamples)
@@ -216,15 +225,16 @@ def fit(
     recovery, passes = _recovered(data, evidence, len(sample), question, notify)
     recovery = replace(recovery, model=_named(recovery.model, data.schema))
     notify(Progress("plan"))
-    found = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
+    bold = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
+    visits = moments.samples.reshape(data.schema.num_states, -1)
+    known = Known(sample.episodes(data.schema), recovery.model, recovery.info.errors, visits)
+    found, support, _ = cautious(bold, known, float(settings.pessimism), settings.gap, settings.seed)
     test = logging_test(data.total(count_followed), data.schema)
     bags = sample.patterns(data.schema)
     criterion = choice.criterion if choice else _criterion(bags, mixture_of_model(recovery.model, data.schema))
-    validated = _validated(data, sample.episodes(data.schema), recovery, found, test, settings, notify)
-    covered = log_coverage(moments, data.schema)
-    info = FitInfo(
-        data.notes, data.schema, moments, recovery.info, choice, criterion, covered, test, *validated, passes, ()
-    )
+    validated = _validated(len(data), known, recovery, found, settings, notify)
+    judged = log_coverage(moments, data.schema), test, support, *validated
+    info = FitInfo(data.notes, data.schema, moments, recovery.info, choice, criterion, *judged, passes, ())
     return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
 
 
@@ -306,11 +316,10 @@ def _criterion(bags: Bags, mixture: Mixture) -> dict[int, float]:
 
 
 def _validated(
-    data: Log,
-    episodes: Episodes,
+    total: int,
+    known: Known,
     recovery: Recovery,
     found: Plan,
-    test: LoggingTest,
     settings: FitSettings,
     notify: Callable[[Progress], None],
 ) -> tuple[HeldOut | None, Bootstrap | None, OffPolicy | None]:
@@ -318,14 +327,14 @@ def _validated(
     share, resamples, gap = settings.share_held_out, settings.resamples, settings.gap
     question = settings.question(recovery.model.num_contexts)
     notify(Progress("validate", 0, resamples))
-    out, value = held_out(episodes, recovery, question, share, gap, follows=test.follows) if share > 0 else (None, None)
+    out, value = held_out(known, recovery, question, share, gap, settings.pessimism) if share > 0 else (None, None)
     if not resamples:
         return out, None, value
 
     def done(number: int) -> None:
         notify(Progress("validate", number, resamples))
 
-    return out, bootstrap_value(episodes, recovery, found.policy, question, resamples, gap, len(data), done), value
+    return out, bootstrap_value(known.episodes, recovery, found.policy, question, resamples, gap, total, done), value
 
 
 def _sentences(info: FitInfo) -> tuple[str, ...]:
@@ -345,7 +354,7 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
             "One type explains the log as well as more do (Bayesian information criterion): "
             "there may be nothing to adapt to."
         )
-    out += [info.logging.sentence, info.coverage.sentence]
+    out += [info.support.sentence, info.logging.sentence, info.coverage.sentence]
     if info.held_out is not None:
         held = info.held_out
         out.append(

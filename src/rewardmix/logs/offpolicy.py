@@ -5,8 +5,8 @@ fitted model at the step, state, node and belief of the episode, and w_t = produ
 
     estimate of an episode = V_0 + sum_t w_t (reward_t + V_{t+1} - V_t)
 
-Unbiased if b is right, whatever V; of small variance if V is good (doubly robust; Jiang and Li 2016). b is estimated
-from other episodes: for each step and state, or, if the log followed rewards, for each state and the step before.
+Unbiased if b is right, whatever V; of small variance if V is good (doubly robust; Jiang and Li 2016). b is what the
+log says of itself (propensities), or else estimated from other episodes (``habits``).
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from rewardmix.recovery.standard_errors import NORMAL_95
 
 LEAST_EFFECTIVE = 30.0
 """Fewer effective episodes than this support no estimate."""
+
+LEAVES = 0.01
+"""A policy that takes actions which are not the log's in more than this share of its steps has no support there."""
 
 
 @dataclass(frozen=True)
@@ -53,60 +56,43 @@ class OffPolicy:
     sentence: str
 
 
-def off_policy(plan: Plan, fresh: Episodes, others: Episodes, *, follows: bool) -> OffPolicy:
-    """Value of ``plan.policy`` from ``fresh`` episodes; the log's habits are learned from ``others``."""
-    chance = chances(fresh, others, follows=follows)
+def off_policy(plan: Plan, fresh: Episodes, chance: Floats, *, left: float = 0.0) -> OffPolicy:
+    """Value of ``plan.policy`` from ``fresh`` episodes.
+
+    Args:
+        plan: the policy, and the model whose values make the estimate steadier.
+        fresh: episodes that had no part in the plan.
+        chance: (K, H) that the log took the action it took: known, or estimated from other episodes.
+        left: share of the plan's steps that take actions which are not the log's.
+    """
     estimates, weights = _estimates(plan, fresh, chance)
     square = float((weights**2).sum())
     effective = float(weights.sum()) ** 2 / square if square > 0 else 0.0
     agreed = int((weights > 0).sum())
     count = len(fresh)
-    if effective < LEAST_EFFECTIVE or count < 2:
-        text = (
-            f"The log cannot support an estimate of the policy's value: {agreed} of {count} held-out episodes "
-            f"played its actions throughout, worth {effective:.1f} episodes, and {LEAST_EFFECTIVE:.0f} are needed."
-        )
-        return OffPolicy(False, float("nan"), float("nan"), float("nan"), effective, agreed, count, text)
+    if left > LEAVES or effective < LEAST_EFFECTIVE or count < 2:
+        nothing = float("nan")
+        text = _unsupported(left, agreed, count, effective)
+        return OffPolicy(False, nothing, nothing, nothing, effective, agreed, count, text)
     value = float(estimates.mean())
     radius = NORMAL_95 * float(estimates.std(ddof=1)) / math.sqrt(count)
-    habit = "the reward and action of the step before" if follows else "the step and state alone"
     text = (
-        f"From {count} held-out episodes of the log, the policy planned without them earns {value:.4f} "
-        f"({value - radius:.4f} .. {value + radius:.4f}), if the log's actions depended on {habit}."
+        f"Estimated from {count} held-out episodes of the log, the policy planned without them earns {value:.4f} "
+        f"({value - radius:.4f} .. {value + radius:.4f})."
     )
     return OffPolicy(True, value, value - radius, value + radius, effective, agreed, count, text)
 
 
-def chances(fresh: Episodes, others: Episodes, *, follows: bool) -> Floats:
-    """(K, H): chance that the log takes the action it took, as counted in other episodes; 0 where it never did."""
-    here = others.present
-    seen, times = np.unique(_situations(others, follows=follows)[here], return_counts=True)
-    acted, counts = np.unique(_acts(others, follows=follows)[here], return_counts=True)
-    total = _looked_up(np.where(fresh.present, _situations(fresh, follows=follows), -1), seen, times)
-    taken = _looked_up(np.where(fresh.present, _acts(fresh, follows=follows), -1), acted, counts)
-    return np.where(fresh.present, taken / np.maximum(total, 1.0), 1.0)
-
-
-def _acts(episodes: Episodes, *, follows: bool) -> NDArray[np.int64]:
-    """(K, H): the situation together with the action that was taken."""
-    return np.asarray(_situations(episodes, follows=follows) * episodes.num_actions + episodes.actions, np.int64)
-
-
-def _looked_up(codes: NDArray[np.int64], known: NDArray[np.int64], counts: NDArray[np.int64]) -> Floats:
-    """How often each code was counted."""
-    place = np.minimum(np.searchsorted(known, codes), known.size - 1)
-    return np.where(known[place] == codes, counts[place], 0).astype(np.float64)
-
-
-def _situations(episodes: Episodes, *, follows: bool) -> NDArray[np.int64]:
-    """(K, H): what the log's habit may depend on: the step, or all of the step before; and the state."""
-    states = episodes.states[:, :-1].astype(np.int64)
-    if not follows:
-        return np.asarray(states + episodes.num_states * np.arange(episodes.horizon), np.int64)
-    x = states * episodes.num_actions + episodes.actions
-    symbol = 1 + x * episodes.reward_values.size + episodes.outcomes
-    before = np.concatenate([np.zeros((len(episodes), 1), np.int64), symbol[:, :-1]], axis=1)
-    return np.asarray(states + episodes.num_states * before, np.int64)
+def _unsupported(left: float, agreed: int, count: int, effective: float) -> str:
+    if left > LEAVES:
+        return (
+            f"What the policy earns cannot be estimated from the log: in {100 * left:.1f} % of its steps it takes "
+            "actions that the log hardly ever took in such a situation."
+        )
+    return (
+        f"The log cannot support an estimate of the policy's value: {agreed} of {count} held-out episodes "
+        f"played its actions throughout, worth {effective:.1f} episodes, and {LEAST_EFFECTIVE:.0f} are needed."
+    )
 
 
 def _estimates(plan: Plan, fresh: Episodes, chance: Floats) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy, off_policy
+from rewardmix.logs.pessimism import Known, cautious
 from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
@@ -132,9 +133,10 @@ MOST_RESAMPLED = 50_000
 
 
 def held_out(
-    episodes: Episodes, found: Recovery, question: Question, share: float, gap: float, *, follows: bool
+    known: Known, found: Recovery, question: Question, share: float, gap: float, pessimism: float
 ) -> tuple[HeldOut | None, OffPolicy | None]:
     """Fit and plan without a share of the episodes; likelihood and value from that share."""
+    episodes = known.episodes
     fresh = generator(question.seed, Role.HELD_OUT).random(len(episodes)) < share
     if fresh.sum() < 2 or (~fresh).sum() < 2:
         return None, None
@@ -149,7 +151,9 @@ def held_out(
     error = float((many - one).std(ddof=1)) / math.sqrt(many.size)
     likelihood = HeldOut(int(fresh.sum()), float(many.mean()), float(one.mean()), error)
     chosen = plan(other, gap=max(gap, 1e-3), work_limit=usual_work(other))
-    return likelihood, off_policy(chosen, left, rest, follows=follows)
+    before = Known(rest, other, known.errors, known.visits)
+    chosen, support, habits = cautious(chosen, before, pessimism, max(gap, 1e-3), question.seed)
+    return likelihood, off_policy(chosen, left, habits.chances(left, other), left=support.left)
 
 
 def bootstrap_value(

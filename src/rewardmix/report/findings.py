@@ -205,7 +205,8 @@ def _log_record(fitted: Fitted) -> dict[str, Any]:
     """Everything that was found about the log, as plain data."""
     info = fitted.info
     parts = {
-        name: getattr(info, name) for name in ("notes", "coverage", "logging", "held_out", "bootstrap", "off_policy")
+        name: getattr(info, name)
+        for name in ("notes", "coverage", "logging", "support", "held_out", "bootstrap", "off_policy")
     }
     plain = {name: None if part is None else dataclasses.asdict(part) for name, part in parts.items()}
     return {
@@ -244,7 +245,11 @@ def _log_sections(fitted: Fitted) -> list[dict[str, Any]]:
         {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
         {
             "title": "What the log holds",
-            "paragraphs": [f"{info.notes.kept} episodes, {info.notes.rows} rows read.", info.coverage.sentence],
+            "paragraphs": [
+                f"{info.notes.kept} episodes, {info.notes.rows} rows read.",
+                info.coverage.sentence,
+                info.support.sentence,
+            ],
             "columns": ["state", "action never tried"] if tried else [],
             "rows": tried,
         },

@@ -1,0 +1,208 @@
+"""A plan that does not bet on what the log does not know.
+
+Two cautions, and one number for both (``pessimism``, the number of standard errors):
+
+    rewards     each context's mean reward at each state-action is lowered by so many of its standard errors, to the
+                worst reward at most; what was never tried pays the worst
+    support     where the log was written by a policy that looked at rewards, types and actions cannot be told apart
+                (whatever it never did after a bad reward has never been seen after one), and no standard error says so.
+                So the plan keeps to actions that the log takes in the same situation (``habits``)
+
+If the plan for the lowered rewards keeps to the log's actions by itself, it is the answer: so it is with logs that try
+everything. Otherwise the best policy among those that keep to them is found by a backward pass over (state, belief,
+step before). A log of a deterministic policy is answered with that policy, up to what its episodes leave open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix import belief as bayes
+from rewardmix._core.checks import Floats, Ints
+from rewardmix._core.streams import Role, seed_for
+from rewardmix.episodes import Episodes
+from rewardmix.evaluation import controller_value
+from rewardmix.logs.habits import Habits, Situations, habits_of, situations
+from rewardmix.logs.offpolicy import LEAVES
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import Plan, PlanInfo, plan, usual_work
+from rewardmix.planning.backward_pass import Expectation, compact_controller
+from rewardmix.planning.baselines import belief_nodes, nearest
+from rewardmix.planning.plans import rounding_bound
+from rewardmix.policy import Controller
+from rewardmix.simulation import simulate
+
+PESSIMISM = 0.5
+"""Standard errors, unless somebody says otherwise; chosen by ``benchmarks/safety``."""
+
+FEW_VISITS = 20
+"""State-actions with fewer visits are thin support."""
+
+PLAYED = 2000
+"""Episodes that are simulated in the fitted model to see where a plan goes."""
+
+MOST_BELIEFS = 256
+"""Beliefs of a step, at most ..."""
+FEWEST_BELIEFS = 16
+"""... and at least."""
+CELLS = 2e7
+"""Cells (step, state, belief, step before, action) of the backward pass, as far as ``FEWEST_BELIEFS`` allows."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """How much of a plan rests on what the log holds.
+
+    Attributes:
+        pessimism: standard errors that rewards were lowered by.
+        cautious: value of the policy with lowered rewards.
+        planned: its value in the fitted model.
+        left: share of its steps, in the fitted model, at which it takes actions that are not the log's.
+        thin: share of its steps at state-actions with fewer than ``FEW_VISITS`` visits.
+        kept: whether it was made to keep to the log's actions.
+    """
+
+    pessimism: float
+    cautious: float
+    planned: float
+    left: float
+    thin: float
+    kept: bool
+
+    @property
+    def sentence(self) -> str:
+        """The gist."""
+        thin = f"{100 * self.thin:.1f} % of the plan's steps are at state-actions with fewer than {FEW_VISITS} visits"
+        if self.left > LEAVES:
+            own = f"and {100 * self.left:.1f} % take actions that the log hardly ever took in such a situation"
+        elif self.kept:
+            own = "and it was made to keep to actions that the log took in the same situation"
+        else:
+            own = "and it takes actions that the log took in the same situation"
+        if not self.pessimism:
+            return f"{thin}, {own}; nothing was done about it (pessimism 0)."
+        value = f"{self.cautious:.4f} if rewards are {self.pessimism:g} standard errors lower"
+        return f"{thin}, {own}. The plan is worth {self.planned:.4f} in the fitted model, {value}."
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a cautious plan looks at.
+
+    Attributes:
+        episodes: the log, or a sample of it.
+        model: fitted to it.
+        errors: of ``model.rewards``.
+        visits: (S, A) of the whole log.
+    """
+
+    episodes: Episodes
+    model: RewardMixingMDP
+    errors: Floats
+    visits: NDArray[np.int64]
+
+
+def cautious(plain: Plan, known: Known, pessimism: float, gap: float, seed: int) -> tuple[Plan, Support, Habits]:
+    """The plan that keeps to what is known, set beside ``plain``, the plan that believes the model."""
+    habits = habits_of(known.episodes, known.model)
+    if not pessimism:
+        return plain, _support(plain.policy, known, habits, known.model, 0.0, False, seed), habits
+    low = lowered(known, pessimism)
+    found = plan(low, gap=gap, work_limit=usual_work(low)).policy
+    support = _support(found, known, habits, low, pessimism, False, seed)
+    if support.left > LEAVES:
+        found = keep_to(habits, known.model, low)
+        support = _support(found, known, habits, low, pessimism, True, seed)
+    return _set_beside(plain, found, gap), support, habits
+
+
+def lowered(known: Known, pessimism: float) -> RewardMixingMDP:
+    """The model with lower rewards: with a small chance, every state-action pays the worst."""
+    model = known.model
+    worth = model.reward_values - model.reward_values[0]
+    error = np.where(np.isfinite(known.errors), known.errors, 1.0)
+    spread = error * worth[1] if model.num_values == 2 else np.sqrt(((error * worth) ** 2).sum(axis=-1))
+    above = model.means - model.reward_values[0]
+    share = np.where(above > 0, np.minimum(pessimism * spread / np.where(above > 0, above, 1.0), 1.0), 0.0)
+    tried = np.ones(share.shape[1:], np.bool_)
+    tried[: known.visits.shape[0]] = known.visits > 0
+    share = np.where(tried, share, 1.0)[..., None]
+    worst = np.zeros(model.num_values)
+    worst[0] = 1.0
+    return replace(model, rewards=(1.0 - share) * model.laws + share * worst)
+
+
+def keep_to(habits: Habits, model: RewardMixingMDP, low: RewardMixingMDP) -> Controller:
+    """The best policy in ``low`` that takes only actions of the log's own, with beliefs as ``model`` has them."""
+    states, lasts = np.arange(model.num_states), np.arange(habits.lasts)
+    each = model.horizon * model.num_states * habits.lasts * model.num_actions
+    nodes = belief_nodes(model, int(min(MOST_BELIEFS, max(FEWEST_BELIEFS, CELLS / each))))
+    expect = Expectation(low)
+    actions, successors = [], []
+    later: Floats | None = None
+    for t in reversed(range(model.horizon)):
+        worth, onward = _quality(model, low, nodes, t, later, expect)
+        where = Situations(t, states[:, None, None], nodes[t][None, :, None], lasts)
+        expected = (worth * nodes[t][None, :, None]).sum(axis=-1)
+        plays = np.where(habits.own(where), expected[:, :, None], -np.inf).argmax(axis=-1)
+        later = np.take_along_axis(worth[:, :, None], plays[..., None, None], axis=3)[:, :, :, 0]
+        moves = np.take_along_axis(onward[:, :, None], plays[..., None, None], axis=3)[:, :, :, 0]
+        after = 1 + plays[..., None] * model.num_values + np.arange(model.num_values)
+        count = nodes[t].shape[0] * habits.lasts
+        actions.append(plays.reshape(-1, count))
+        successors.append((moves * habits.lasts + after).reshape(-1, count, model.num_values))
+    return compact_controller(actions[::-1], successors[::-1], model)
+
+
+def _quality(
+    model: RewardMixingMDP, low: RewardMixingMDP, nodes: list[Floats], t: int, later: Floats | None, expect: Expectation
+) -> tuple[Floats, Ints]:
+    """(S, K, A, M) what each action is worth in each context, and (S, K, A, Z) the node of the next step."""
+    states, count = np.arange(model.num_states), nodes[t].shape[0]
+    means = np.moveaxis(low.means, 0, -1)[:, None]
+    worth = np.repeat(means, count, axis=1)
+    onward = np.zeros((*worth.shape[:3], model.num_values), np.int64)
+    if later is None:
+        return worth, onward
+    for a in range(model.num_actions):
+        for z in range(model.num_values):
+            likelihood = np.moveaxis(model.laws[:, :, a, z], 0, -1)[:, None]
+            onward[:, :, a, z] = nearest(bayes.update(nodes[t][None], likelihood), nodes[t + 1])
+            ahead = later[:, :, 1 + a * model.num_values + z]
+            there = expect(states * model.num_actions + a, np.ascontiguousarray(ahead).reshape(model.num_states, -1))
+            there = there.reshape(model.num_states, -1, model.num_contexts)[states[:, None], onward[:, :, a, z]]
+            worth[:, :, a] += np.moveaxis(low.laws[:, :, a, z], 0, -1)[:, None] * there
+    return worth, onward
+
+
+def _support(
+    policy: Controller, known: Known, habits: Habits, low: RewardMixingMDP, pessimism: float, kept: bool, seed: int
+) -> Support:
+    """Where the policy goes in the fitted model, and what the log holds there."""
+    model = known.model
+    played = simulate(policy, model, PLAYED, seed_for(seed, Role.PLANNED_STEPS))
+    own = np.take_along_axis(
+        habits.own(situations(played, model)), played.actions.astype(np.int64)[..., None], axis=-1
+    )[..., 0]
+    visits = np.full((model.num_states, model.num_actions), FEW_VISITS, np.int64)
+    visits[: known.visits.shape[0]] = known.visits
+    return Support(
+        pessimism,
+        controller_value(policy, low),
+        controller_value(policy, model),
+        float((~own).mean()),
+        float((visits[played.states[:, :-1], played.actions] < FEW_VISITS).mean()),
+        kept,
+    )
+
+
+def _set_beside(plain: Plan, policy: Controller, gap: float) -> Plan:
+    """A plan of this policy, with the bounds of ``plain``."""
+    model = plain.model
+    lower = min(controller_value(policy, model) - rounding_bound(model, model.num_states), plain.upper)
+    met = plain.upper - lower <= gap
+    reason = plain.info.reason if met else "the plan keeps to what the log knows"
+    return Plan(policy, lower, plain.upper, PlanInfo(met, plain.info.asked, reason, plain.info.rounds), model)

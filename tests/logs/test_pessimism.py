@@ -1,0 +1,192 @@
+"""Plans that keep to what the log knows: lower rewards, the log's own actions, and what is said of them."""
+
+import numpy as np
+import pytest
+
+from logs import oracles_logs as oracles
+from rewardmix import InputError, logs, plan, problems, simulate, uniform
+from rewardmix import belief as bayes
+from rewardmix.evaluation import controller_value, markov_value
+from rewardmix.logs import habits, pessimism
+from rewardmix.logs.habits import SITUATION_LEVELS, habits_of, situations
+from rewardmix.policy import MarkovPolicy
+
+
+def coarse(belief, width):
+    """Log-odds of two types in units of the width."""
+    far = round(6.0 / width)
+    return int(np.rint(np.clip(np.log(max(belief[0], 1e-12) / max(belief[1], 1e-12)) / width, -far, far)))
+
+
+def seen_by_hand(episodes, model):
+    """(situation at each level, action) of every step, one after the other."""
+    out = []
+    for k in range(len(episodes)):
+        belief, last = model.weights, 0
+        for t in range(int(episodes.lengths[k])):
+            s, a, z = int(episodes.states[k, t]), int(episodes.actions[k, t]), int(episodes.outcomes[k, t])
+            keys = [
+                (s, coarse(belief, level.width) if level.width else 0, last * level.last, t * level.timed)
+                for level in SITUATION_LEVELS
+            ]
+            out.append((k, t, keys, a))
+            belief = bayes.update(belief, model.laws[:, s, a, z])
+            last = 1 + a * model.num_values + z
+    return out
+
+
+def test_chances_are_mixed_from_coarse_to_fine():
+    """The formula of the module, by hand, for episodes that had no part in the habits."""
+    model = oracles.world(states=3, actions=2, horizon=4, seed=2)
+    episodes = oracles.shortened(simulate(oracles.WinStay(2), model, 220, seed=1))
+    others, fresh = episodes[:200], episodes[200:]
+    found = habits_of(others, model)
+    counts = [{} for _ in SITUATION_LEVELS]
+    for _, _, keys, action in seen_by_hand(others, model):
+        for table, key in zip(counts, keys, strict=True):
+            table.setdefault(key, np.zeros(2))[action] += 1
+    where = situations(fresh, model)
+    laws, chances, expected = found.laws(where), found.chances(fresh, model), np.ones(fresh.actions.shape)
+    for k, t, keys, action in seen_by_hand(fresh, model):
+        law = np.full(2, 0.5)
+        for table, key, strength in zip(counts, keys, found.strengths, strict=True):
+            law = mixed_with(law, table.get(key, np.zeros(2)), strength)
+        assert laws[k, t] == pytest.approx(law, rel=1e-12)
+        law = mixed_with(np.full(2, 0.5), counts[0].get(keys[0], np.zeros(2)), found.strengths[0])
+        law = mixed_with(law, counts[found.best].get(keys[found.best], np.zeros(2)), found.best_strength)
+        expected[k, t] = law[action]
+    assert chances == pytest.approx(expected, rel=1e-12)
+
+
+def mixed_with(coarser, taken, strength):
+    return (taken + strength * coarser) / (taken.sum() + strength)
+
+
+def test_the_strengths_say_what_the_log_follows():
+    """Uniform play follows nothing; a policy that stays after a reward follows the step before."""
+    model = oracles.world(states=3, actions=2, horizon=6, seed=2)
+    blind = habits_of(simulate(uniform(model), model, 2000, seed=3), model)
+    assert min(blind.strengths[1:]) >= 100
+    follows = habits_of(simulate(oracles.WinStay(2), model, 2000, seed=3), model)
+    assert (
+        min(strength for level, strength in zip(SITUATION_LEVELS, follows.strengths, strict=True) if level.last) <= 10
+    )
+    model = problems.make("shop")
+    adaptive = habits_of(simulate(plan(model).policy, model, 500, seed=3), model)
+    assert adaptive.strengths[2] <= 1
+    assert SITUATION_LEVELS[adaptive.best].width > 0
+    assert SITUATION_LEVELS[follows.best].last
+
+
+def fitted_and_known(episodes, **options):
+    fitted = logs.fit(episodes, resamples=0, share_held_out=0.0, **options)
+    visits = fitted.info.moments.samples.reshape(episodes.num_states, -1)
+    return fitted, pessimism.Known(episodes, fitted.model, fitted.info.recovery.errors, visits)
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (-1.0, 0.0, 2.0)])
+def test_lower_rewards_are_lower_by_standard_errors(values):
+    model = oracles.world(states=3, actions=2, horizon=5, seed=3, reward_values=values)
+    episodes = simulate(uniform(model), model, 800, seed=1)
+    never = ((episodes.states[:, :-1] == 2) & (episodes.actions == 1)).any(axis=1)
+    _, known = fitted_and_known(episodes[~never])
+    low = pessimism.lowered(known, 0.7)
+    assert (low.means[:, 2, 1] == values[0]).all()
+    fitted, taken = known.model, known.model.means - low.means
+    tried = known.visits > 0
+    errors = np.where(np.isfinite(known.errors), known.errors, 1.0)
+    if len(values) > 2:
+        errors = np.sqrt(((errors * (np.array(values) - values[0])) ** 2).sum(axis=-1))
+    most = fitted.means - values[0]
+    assert taken[:, tried] == pytest.approx(np.minimum(0.7 * errors, most)[:, tried], abs=1e-12)
+    assert np.allclose(low.transition, fitted.transition)
+
+
+def test_pessimism_0_believes_the_model_and_says_so():
+    episodes = oracles.uniform_log(400)
+    fitted, _ = fitted_and_known(episodes, pessimism=0.0)
+    bold = plan(fitted.model, gap=1e-3)
+    assert (fitted.plan.lower, fitted.plan.upper) == (bold.lower, bold.upper)
+    for mine, other in zip(fitted.plan.policy.actions, bold.policy.actions, strict=True):
+        assert np.array_equal(mine, other)
+    assert "pessimism 0" in fitted.info.support.sentence
+    for bad in (-0.5, np.nan, np.inf, "much"):
+        with pytest.raises(InputError, match="pessimism"):
+            logs.fit(episodes, pessimism=bad)
+
+
+@pytest.mark.parametrize("name", ["hard", "probe", "shop"])
+def test_a_log_of_the_deployed_policy_gives_it_back(name):
+    """Its types cannot be told apart from such a log: who believes the model loses, who keeps to the log does not."""
+    model = problems.make(name)
+    deployed = plan(model).policy
+    value, best = controller_value(deployed, model), plan(model).upper
+    episodes = simulate(deployed, model, 1000, seed=5)
+    bold, _ = fitted_and_known(episodes, pessimism=0.0)
+    safe, _ = fitted_and_known(episodes)
+    assert controller_value(bold.plan.policy, model) < value - 0.01 * best
+    assert controller_value(safe.plan.policy, model) > value - 0.005 * best
+    assert safe.info.support.left <= 0.01
+    assert safe.plan.lower <= safe.plan.upper
+    safe.plan.check_lower()
+    assert safe.plan.lower == pytest.approx(safe.info.support.planned)
+    assert safe.info.support.cautious < safe.info.support.planned
+
+
+def test_actions_that_the_log_never_takes_are_never_played():
+    """Half of the actions: whatever the model makes of the others."""
+    model = oracles.world(states=4, actions=4, horizon=5, seed=7)
+    table = np.zeros((5, 4, 4))
+    table[:, :2, :2], table[:, 2:, 2:] = 0.5, 0.5
+    episodes = simulate(MarkovPolicy(table), model, 300, seed=2)
+    fitted, known = fitted_and_known(episodes)
+    played = simulate(fitted.plan.policy, model, 2000, seed=9)
+    assert (known.visits[played.states[:, :-1], played.actions] > 0).all()
+    assert controller_value(fitted.plan.policy, model) > markov_value(MarkovPolicy(table), model)
+
+
+def test_uniform_logs_lose_next_to_nothing():
+    model = problems.make("shop")
+    episodes = simulate(uniform(model), model, 3000, seed=1)
+    bold, _ = fitted_and_known(episodes, pessimism=0.0)
+    safe, _ = fitted_and_known(episodes)
+    gain = controller_value(bold.plan.policy, model) - markov_value(uniform(model), model)
+    assert controller_value(safe.plan.policy, model) > controller_value(bold.plan.policy, model) - 0.005 * gain
+    assert not safe.info.support.kept
+
+
+def test_thin_support_is_said():
+    """By hand: the share of the plan's steps, in the fitted model, at state-actions of few episodes."""
+    model = oracles.world(states=5, actions=3, horizon=5, seed=4)
+    fitted, known = fitted_and_known(simulate(uniform(model), model, 60, seed=1), pessimism=0.0)
+    support = fitted.info.support
+    played = simulate(fitted.plan.policy, fitted.model, 40_000, seed=123)
+    expected = (known.visits[played.states[:, :-1], played.actions] < pessimism.FEW_VISITS).mean()
+    assert 0.05 < expected < 0.95
+    assert support.thin == pytest.approx(expected, abs=0.03)
+    assert support.sentence.startswith(f"{100 * support.thin:.1f} % of the plan's steps")
+    assert support.sentence in fitted.info.sentences
+
+
+def test_no_estimate_without_support():
+    """A bold plan from a log of another policy leaves its actions; there is a sentence then, and no number."""
+    model = problems.make("probe")
+    episodes = simulate(plan(model).policy, model, 1000, seed=5)
+    found = logs.fit(episodes, resamples=0, pessimism=0.0).info.off_policy
+    assert not found.supported
+    assert np.isnan(found.value)
+    assert "cannot be estimated from the log" in found.sentence
+    safe = logs.fit(episodes, resamples=0).info.off_policy
+    assert safe.supported
+    assert safe.lower < controller_value(plan(model).policy, model) < safe.upper
+
+
+def test_rare_actions_are_the_logs_own_once_they_were_taken_often():
+    """An action of one step in twenty: too rare to tell at first, one of the log's own later."""
+    model = oracles.world(states=2, actions=2, horizon=4, seed=1)
+    table = np.broadcast_to([0.95, 0.05], (4, 2, 2))
+    few, many = (simulate(MarkovPolicy(table), model, count, seed=1) for count in (60, 6000))
+    start = situations(many[:1], model)
+    assert not habits_of(few, model).own(start)[0, 0, 1]
+    assert habits_of(many, model).own(start)[0, 0, 1]
+    assert habits.RARE < 0.05 < habits.SELDOM
