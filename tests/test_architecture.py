@@ -61,9 +61,6 @@ PARAMETERS = {
 }
 """Functions with more than 8 parameters that are no kernels -> why. Everything else hands its settings on whole."""
 
-TWICE = {"Arrays", "walk"}
-"""Public names that still have two homes; none is the goal."""
-
 MAP = ROOT.parents[1] / "docs" / "design.md"
 
 FILES = sorted(ROOT.rglob("*.py"))
@@ -203,7 +200,7 @@ def test_a_public_name_is_defined_once():
         for name in defined_in(path):
             if not name.startswith("_"):
                 homes.setdefault(name, set()).add(module_of(path))
-    twice = {name: sorted(places) for name, places in homes.items() if len(places) > 1 and name not in TWICE}
+    twice = {name: sorted(places) for name, places in homes.items() if len(places) > 1}
     assert not twice, f"give what only its own file uses a leading underscore, or a telling name: {twice}"
 
 
