@@ -10,15 +10,13 @@ from typing import Any, NamedTuple
 from rewardmix._core import storage
 from rewardmix._core.checks import InputError, as_path, refuse, shown
 from rewardmix._core.sparse_rows import rows_of
-from rewardmix._core.storage import Arrays
+from rewardmix._core.storage import Arrays, Packed
 from rewardmix.episodes import Episodes, pack_episodes, unpack_episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.online import Agent
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
-from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
-
-Packed = tuple[Arrays, dict[str, Any]]
+from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, pack_controller, stored_steps, unpack_controller
 
 
 class Form(NamedTuple):
@@ -99,31 +97,6 @@ def _names(meta: dict[str, Any], name: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _steps(meta: dict[str, Any], arrays: Arrays) -> range:
-    """The steps of tables that are stored one by one."""
-    horizon = storage.entry(meta, "horizon", int)
-    if not 1 <= horizon <= len(arrays):
-        refuse("horizon", horizon, f"as many steps as there are tables, at most {len(arrays)}")
-    return range(horizon)
-
-
-def _pack_controller(policy: Controller) -> Packed:
-    arrays: Arrays = {"first": policy.first, "reward_values": policy.reward_values}
-    for t, (actions, successors) in enumerate(zip(policy.actions, policy.successors, strict=True)):
-        arrays |= {f"actions.{t}": actions, f"successors.{t}": successors}
-    return arrays, {"horizon": policy.horizon}
-
-
-def _unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
-    steps = _steps(meta, arrays)
-    return Controller(
-        tuple(arrays[f"actions.{t}"] for t in steps),
-        tuple(arrays[f"successors.{t}"] for t in steps),
-        arrays["first"],
-        arrays["reward_values"],
-    )
-
-
 def _pack_vectors(vectors: AlphaVectors) -> Packed:
     arrays: Arrays = {f"values.{t}": values for t, values in enumerate(vectors.values)}
     arrays |= {f"actions.{t}": actions for t, actions in enumerate(vectors.actions)}
@@ -131,23 +104,23 @@ def _pack_vectors(vectors: AlphaVectors) -> Packed:
 
 
 def _unpack_vectors(arrays: Arrays, meta: dict[str, Any]) -> AlphaVectors:
-    steps = _steps(meta, arrays)
+    steps = stored_steps(meta, arrays)
     return AlphaVectors(tuple(arrays[f"values.{t}"] for t in steps), tuple(arrays[f"actions.{t}"] for t in steps))
 
 
 def _pack_belief_policy(policy: BeliefPolicy) -> Packed:
     if not isinstance(policy.decide, AlphaVectors):
         refuse("noun", f"a BeliefPolicy that decides by {type(policy.decide).__name__}", "one that has AlphaVectors")
-    return _joined({"model": _pack_model(policy.model), "vectors": _pack_vectors(policy.decide)})
+    return storage.joined({"model": _pack_model(policy.model), "vectors": _pack_vectors(policy.decide)})
 
 
 def _unpack_belief_policy(arrays: Arrays, meta: dict[str, Any]) -> BeliefPolicy:
-    model = _unpack_model(_part(arrays, "model"), storage.entry(meta, "model", dict))
-    return BeliefPolicy(model, _unpack_vectors(_part(arrays, "vectors"), storage.entry(meta, "vectors", dict)))
+    model = _unpack_model(storage.part(arrays, "model"), storage.entry(meta, "model", dict))
+    return BeliefPolicy(model, _unpack_vectors(storage.part(arrays, "vectors"), storage.entry(meta, "vectors", dict)))
 
 
 def _pack_plan(plan: Plan) -> Packed:
-    arrays, meta = _joined({"model": _pack_model(plan.model), "policy": _pack_controller(plan.policy)})
+    arrays, meta = storage.joined({"model": _pack_model(plan.model), "policy": pack_controller(plan.policy)})
     info = asdict(plan.info)
     for done in info["rounds"]:
         del done["seconds"]  # not part of the answer: the same plan is the same file
@@ -159,11 +132,11 @@ def _unpack_plan(arrays: Arrays, meta: dict[str, Any]) -> Plan:
     rounds = [_fields(done, ("number", "points", "lower", "upper")) for done in storage.entry(info, "rounds", list)]
     said = _fields(info, ("converged", "asked", "reason", "rounds"))
     plan = Plan(
-        policy=_unpack_controller(_part(arrays, "policy"), storage.entry(meta, "policy", dict)),
+        policy=unpack_controller(storage.part(arrays, "policy"), storage.entry(meta, "policy", dict)),
         lower=meta["lower"],
         upper=meta["upper"],
         info=PlanInfo(**{**said, "rounds": tuple(Round(**done, seconds=0.0) for done in rounds)}),
-        model=_unpack_model(_part(arrays, "model"), storage.entry(meta, "model", dict)),
+        model=_unpack_model(storage.part(arrays, "model"), storage.entry(meta, "model", dict)),
     )
     plan.check_lower()
     return plan
@@ -176,32 +149,16 @@ def _fields(said: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return said
 
 
-def _joined(parts: dict[str, Packed]) -> Packed:
-    """Several packed nouns as one, the name of each before its arrays."""
-    arrays = {f"{name}/{key}": array for name, (held, _) in parts.items() for key, array in held.items()}
-    return arrays, {name: meta for name, (_, meta) in parts.items()}
-
-
-def _part(arrays: Arrays, name: str) -> Arrays:
-    """The arrays of one of the nouns of ``_joined``."""
-    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
-
-
 def _pack_agent(agent: Agent) -> Packed:
-    from rewardmix.online import agent_state  # with kernels
+    from rewardmix.online.agent_state import packed_agent  # with kernels
 
-    arrays, meta, policies = agent_state.packed_agent(agent)
-    parts = {f"policy.{number}": _pack_controller(policy) for number, policy in enumerate(policies)}
-    held, said = _joined(parts)
-    return {**arrays, **held}, {**meta, "policies": list(said.values())}
+    return packed_agent(agent)
 
 
 def _unpack_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
-    from rewardmix.online import agent_state
+    from rewardmix.online.agent_state import unpacked_agent
 
-    said = storage.entry(meta, "policies", list)
-    policies = [_unpack_controller(_part(arrays, f"policy.{number}"), told) for number, told in enumerate(said)]
-    return agent_state.unpacked_agent(arrays, meta, policies)
+    return unpacked_agent(arrays, meta)
 
 
 FORMS = {
@@ -209,7 +166,7 @@ FORMS = {
     "markov policy": Form(
         MarkovPolicy, lambda policy: ({"table": policy.table}, {}), lambda arrays, meta: MarkovPolicy(arrays["table"])
     ),
-    "controller": Form(Controller, _pack_controller, _unpack_controller),
+    "controller": Form(Controller, pack_controller, unpack_controller),
     "alpha vectors": Form(AlphaVectors, _pack_vectors, _unpack_vectors),
     "belief policy": Form(BeliefPolicy, _pack_belief_policy, _unpack_belief_policy),
     "plan": Form(Plan, _pack_plan, _unpack_plan),

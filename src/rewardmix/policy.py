@@ -35,6 +35,7 @@ from rewardmix._core.checks import (
     refuse,
 )
 from rewardmix._core.limits import afford_table
+from rewardmix._core.storage import Arrays, Packed, entry
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
 
@@ -279,3 +280,30 @@ def certain(actions: Ints, num_actions: int) -> Floats:
 def _check_step(step: int, horizon: int) -> None:
     if step >= horizon:
         refuse("memory", f"step {step}", f"a step before the horizon {horizon}; start the next episode with start()")
+
+
+def pack_controller(policy: Controller) -> Packed:
+    """Arrays and numbers, for a file."""
+    arrays: Arrays = {"first": policy.first, "reward_values": policy.reward_values}
+    for t, (actions, successors) in enumerate(zip(policy.actions, policy.successors, strict=True)):
+        arrays |= {f"actions.{t}": actions, f"successors.{t}": successors}
+    return arrays, {"horizon": policy.horizon}
+
+
+def unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
+    """What ``pack_controller`` packed, checked."""
+    steps = stored_steps(meta, arrays)
+    return Controller(
+        tuple(arrays[f"actions.{t}"] for t in steps),
+        tuple(arrays[f"successors.{t}"] for t in steps),
+        arrays["first"],
+        arrays["reward_values"],
+    )
+
+
+def stored_steps(meta: dict[str, Any], arrays: Arrays) -> range:
+    """The steps of tables that are stored one by one."""
+    horizon = entry(meta, "horizon", int)
+    if not 1 <= horizon <= len(arrays):
+        refuse("horizon", horizon, f"as many steps as there are tables, at most {len(arrays)}")
+    return range(horizon)

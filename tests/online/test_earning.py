@@ -8,7 +8,9 @@ import pytest
 import rewardmix as rm
 from oracles import policy_value
 from rewardmix import problems
+from rewardmix.exploration import checkpoints
 from rewardmix.online import rivals
+from rewardmix.online.agent_state import packed_agent
 from rewardmix.planning import plan, plan_markov
 
 METHODS = {
@@ -136,3 +138,57 @@ def test_progress_is_told_and_bad_requests_are_refused(model):
         rm.earn(model, episodes=5, horizon=3)
     with pytest.raises(rm.InputError, match="env: found int"):
         rm.earn(5)
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("world", ["model", "environment"])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(model, tmp_path, monkeypatch, world):
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+
+    def place():
+        return model if world == "model" else rm.make_env("probe")
+
+    def stop_at(limit):
+        def stop(done):
+            if done >= limit:
+                raise Stopped
+
+        return stop
+
+    whole = rm.earn(place(), episodes=300, seed=7)
+    folder = tmp_path / "run"
+    for limit in (1, 40, 41, 170):
+        with pytest.raises(Stopped):
+            rm.earn(place(), episodes=300, seed=7, checkpoint=folder, on_update=stop_at(limit))
+    told = []
+    resumed = rm.earn(place(), episodes=300, seed=7, checkpoint=folder, on_update=told.append)
+    assert told[0] > 160  # it did not begin again
+    np.testing.assert_array_equal(resumed.curve, whole.curve)
+    np.testing.assert_array_equal(resumed.began, whole.began)
+    np.testing.assert_array_equal(resumed.shares, whole.shares)
+    if world == "model":
+        np.testing.assert_array_equal(resumed.regret, whole.regret)
+    one, other = packed_agent(resumed.agent), packed_agent(whole.agent)
+    assert one[1] == other[1]
+    for name, array in one[0].items():
+        np.testing.assert_array_equal(array, other[0][name], err_msg=name)
+
+
+def test_a_checkpoint_of_another_run_or_a_broken_one_is_refused(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    rm.earn(model, episodes=30, checkpoint=tmp_path)
+    for change in ({"seed": 1}, {"episodes": 31}, {"num_contexts": 3}, {"weights": [0.5, 0.5]}):
+        with pytest.raises(rm.InputError, match=f"checkpoint: found a run with {next(iter(change))} = "):
+            rm.earn(model, **{"episodes": 30, **change}, checkpoint=tmp_path)
+    other = problems.make("random", states=3, actions=2, horizon=3, seed=3)
+    with pytest.raises(rm.InputError, match="checkpoint: found a run with world = "):
+        rm.earn(other, episodes=30, checkpoint=tmp_path)
+    with pytest.raises(rm.InputError, match="checkpoint: found a folder for a ExploreThenCommit"):
+        rm.earn(model, episodes=30, checkpoint=tmp_path, method=rivals.explore_then_commit(10))
+    path = tmp_path / "earning.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(rm.InputError, match="checkpoint: found one that cannot be gone on with"):
+        rm.earn(model, episodes=30, checkpoint=tmp_path)

@@ -50,6 +50,8 @@ FOLD, FOLD_ROWS = 1024, 128
 """Columns of the table that a checksum lays content out as, and rows of it that are read at a time."""
 
 Arrays = dict[str, NDArray[Any]]
+Packed = tuple[Arrays, dict[str, Any]]
+"""Arrays and metadata of a noun."""
 _T = TypeVar("_T")
 
 
@@ -95,6 +97,17 @@ def entry(meta: Mapping[str, Any], name: str, kind: type[_T]) -> _T:
     if type(value) is not kind:
         raise InputError(f"{name}: found {type(value).__name__} in the metadata, expected {kind.__name__}")
     return value
+
+
+def joined(parts: Mapping[str, Packed]) -> Packed:
+    """Several packed nouns as one, the name of each before its arrays."""
+    arrays = {f"{name}/{key}": array for name, (held, _) in parts.items() for key, array in held.items()}
+    return arrays, {name: meta for name, (_, meta) in parts.items()}
+
+
+def part(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:
+    """The arrays of one of the nouns of ``joined``."""
+    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
 
 
 def checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -76,11 +76,11 @@ class Role(IntEnum):
     VISITS = 28
     """Which policy a visit of an agent gets."""
     EARNED_EPISODES = 29
-    """Episodes of a model in which somebody earns."""
+    """Episodes of a model in which somebody earns; index: episodes before, number of the policy."""
     EARNED_SHARES = 30
-    """Which policy they are played by."""
+    """Which policy they are played by; index: episodes before."""
     EARNED_ENVIRONMENT = 31
-    """Seed of an environment in which somebody earns."""
+    """Seed of an environment in which somebody earns; index: episodes before, number of the policy."""
     RIVAL_STARTS = 32
     """Where the climbs of certainty equivalence begin."""
     CROSS_FIT = 33

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core import storage
 from rewardmix._core.checks import InputError, as_count, as_floats, as_instance, refuse, shown
+from rewardmix._core.storage import Arrays
 from rewardmix._core.widths import length_width
 from rewardmix.episodes import PARTS, Episodes, room_for
 from rewardmix.exploration.exploration_result import check_gathered, check_stream
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
+
+_T = TypeVar("_T")
 
 STATE = "exploration.safetensors"
 NUMBERS = ("cost", "refreshes", "rows_planned")
@@ -65,27 +68,68 @@ class Saved:
 
 
 @dataclass
-class Checkpoint:
-    """A folder to save to.
+class CheckpointFolder:
+    """A folder that a run is stored in, and found again by a run with the same settings.
 
     Attributes:
         folder: where.
         settings: everything that a resumed run must have in common with the saved one.
-        parts: first episode of each part that was written.
-        written: episodes in those parts.
         last: when it was last written.
     """
 
     folder: Path
     settings: dict[str, Any]
-    parts: list[int] = field(default_factory=list)
-    written: int = 0
     last: float = -1e9
 
     @property
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
         return time.monotonic() - self.last >= SECONDS
+
+    def write(self, name: str, kind: str, arrays: Arrays, meta: dict[str, Any]) -> None:
+        """Write the state of the run, with its settings."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        storage.write_arrays(self.folder / name, kind, arrays, {**meta, "settings": self.settings})
+        self.last = time.monotonic()
+
+    def read(self, name: str, kind: str, unpack: Callable[[Arrays, dict[str, Any]], _T]) -> _T | None:
+        """What was written, or None if there is nothing; other settings than before, and damage, are refused."""
+        path = self.folder / name
+        if not path.is_file():
+            return None
+        with self._undamaged(path):
+            _, arrays, meta = storage.read_arrays(path, (kind,), oldest=storage.SCHEMA)
+            settings = storage.entry(meta, "settings", dict)
+        for name, value in self.settings.items():
+            if settings.get(name) != value:
+                found = f"{name} = {shown(settings.get(name))}"
+                refuse("checkpoint", f"a run with {found} in {self.folder}", f"{name} = {value!r}, or another folder")
+        with self._undamaged(path):
+            return unpack(arrays, meta)
+
+    @contextmanager
+    def _undamaged(self, path: Path) -> Iterator[None]:
+        """Refuse what is missing or wrong in a file as a checkpoint that cannot be gone on with."""
+        try:
+            yield
+        except KeyError as error:
+            refuse("checkpoint", f"{str(path)!r} without {error}", f"a whole one; delete {self.folder} to begin anew")
+        except InputError as error:
+            wanted = f"what was saved; delete {self.folder} to begin anew"
+            refuse("checkpoint", f"one that cannot be gone on with ({error})", wanted)
+
+
+@dataclass
+class Checkpoint(CheckpointFolder):
+    """A folder to save exploration to.
+
+    Attributes:
+        parts: first episode of each part that was written.
+        written: episodes in those parts.
+    """
+
+    parts: list[int] = field(default_factory=list)
+    written: int = 0
 
     def save(self, saved: Saved) -> None:
         """Write what is new of the episodes, then the state."""
@@ -100,40 +144,19 @@ class Checkpoint:
             self.parts.append(self.written)
             self.written = len(saved.episodes)
         arrays, meta = packed(saved.moments)
-        arrays = {**arrays, "stream": saved.stream, "curve": saved.curve}
         kept = self.parts if saved.episodes is not None else None
-        meta = {**meta, "settings": self.settings, "numbers": saved.numbers, "parts": kept}
-        storage.write_arrays(self.folder / STATE, "exploration", arrays, meta)
-        self.last = time.monotonic()
+        held = {**arrays, "stream": saved.stream, "curve": saved.curve}
+        self.write(STATE, "exploration", held, {**meta, "numbers": saved.numbers, "parts": kept})
 
     def load(self) -> Saved | None:
-        """What was saved, or None if there is nothing; other settings than before, and damage, are refused."""
-        path = self.folder / STATE
-        if not path.is_file():
-            return None
-        with self._undamaged(path):
-            _, arrays, meta = storage.read_arrays(path, ("exploration",), oldest=storage.SCHEMA)
-            settings = storage.entry(meta, "settings", dict)
-        for name, value in self.settings.items():
-            if settings.get(name) != value:
-                found = f"{name} = {shown(settings.get(name))}"
-                refuse("checkpoint", f"a run with {found} in {self.folder}", f"{name} = {value!r}, or another folder")
-        with self._undamaged(path):
-            moments = unpacked(arrays, meta)
-            parts = None if meta["parts"] is None else storage.entry(meta, "parts", list)
-            episodes = None if parts is None else self._episodes(parts, moments)
-            return Saved(moments, arrays["stream"], arrays["curve"], storage.entry(meta, "numbers", dict), episodes)
+        """What was saved, or None if there is nothing."""
+        return self.read(STATE, "exploration", self._saved)
 
-    @contextmanager
-    def _undamaged(self, path: Path) -> Iterator[None]:
-        """Refuse what is missing or wrong in a file as a checkpoint that cannot be gone on with."""
-        try:
-            yield
-        except KeyError as error:
-            refuse("checkpoint", f"{str(path)!r} without {error}", f"a whole one; delete {self.folder} to begin anew")
-        except InputError as error:
-            wanted = f"what was saved; delete {self.folder} to begin anew"
-            refuse("checkpoint", f"one that cannot be gone on with ({error})", wanted)
+    def _saved(self, arrays: Arrays, meta: dict[str, Any]) -> Saved:
+        moments = unpacked(arrays, meta)
+        parts = None if meta["parts"] is None else storage.entry(meta, "parts", list)
+        episodes = None if parts is None else self._episodes(parts, moments)
+        return Saved(moments, arrays["stream"], arrays["curve"], storage.entry(meta, "numbers", dict), episodes)
 
     def _episodes(self, parts: list[int], moments: Moments) -> Episodes:
         if any(type(begin) is not int for begin in parts):

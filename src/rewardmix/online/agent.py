@@ -214,6 +214,12 @@ class Agent:
         return self._decision.policies
 
     @property
+    def shares(self) -> Floats:
+        """(M,) how frequent each context is believed to be, the most frequent first."""
+        drawn = np.sort(self._decision.chains.weights, axis=1)[:, ::-1]
+        return np.asarray(drawn.mean(axis=0))
+
+    @property
     def explores(self) -> bool:
         """Whether these policies look for what was hardly ever tried."""
         return self._decision.explores

@@ -1,4 +1,4 @@
-"""An agent as plain data, and back: arrays, metadata, and the controllers that its visits play.
+"""An agent as plain data, and back: arrays and metadata, with the controllers that its visits play.
 
 Visits that ended are counted first, which changes nothing that the agent will do. Open visits are kept with what they
 showed so far and with the policies that were shared out when they began.
@@ -13,20 +13,20 @@ import numpy as np
 from rewardmix._core import storage
 from rewardmix._core.checks import as_floats, as_indices, check_shape, refuse
 from rewardmix._core.pair_counting import DIRTY, NEWS
-from rewardmix._core.storage import Arrays
+from rewardmix._core.storage import Arrays, Packed
 from rewardmix.moments import packed, unpacked
 from rewardmix.online.agent import Agent, Visit
 from rewardmix.online.decision import Decision
 from rewardmix.online.posterior import Chains
-from rewardmix.policy import Controller
+from rewardmix.policy import Controller, pack_controller, unpack_controller
 from rewardmix.recovery.bags import Bags
 
 SIZES = ("num_states", "num_actions", "horizon", "num_contexts", "seed")
 DRAWN = ("weights", "tables", "logliks")
 
 
-def packed_agent(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]]:
-    """(arrays, metadata, controllers) of an agent."""
+def packed_agent(agent: Agent) -> Packed:
+    """Arrays and metadata of an agent."""
     with agent._learning:
         agent._count()
         with agent._lock:
@@ -42,12 +42,16 @@ def packed_agent(agent: Agent) -> tuple[Arrays, dict[str, Any], list[Controller]
         arrays |= {name: getattr(chains, name) for name in DRAWN}
         known = {} if agent.weights is None else {"known_weights": agent.weights}
         meta |= {"seen": sizes, "seeded": chains.seeded, "looked": agent._record.looked}
-    return arrays | known, meta, [policy for decision in decisions for policy in decision.policies]
+    policies = [policy for decision in decisions for policy in decision.policies]
+    held, said = storage.joined({f"policy.{k}": pack_controller(policy) for k, policy in enumerate(policies)})
+    return arrays | known | held, meta | {"policies": list(said.values())}
 
 
-def unpacked_agent(arrays: Arrays, meta: dict[str, Any], policies: list[Controller]) -> Agent:
+def unpacked_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
     """The way back from ``packed_agent``."""
-    moments = unpacked(_part(arrays, "seen/"), storage.entry(meta, "seen", dict))
+    said = storage.entry(meta, "policies", list)
+    policies = [unpack_controller(storage.part(arrays, f"policy.{k}"), told) for k, told in enumerate(said)]
+    moments = unpacked(storage.part(arrays, "seen"), storage.entry(meta, "seen", dict))
     agent = Agent(
         **{name: storage.entry(meta, name, int) for name in SIZES},
         reward_values=moments.reward_values,
@@ -155,7 +159,3 @@ def _restore_visits(agent: Agent, arrays: Arrays, meta: dict[str, Any], decision
                 refuse("open_steps", (action, outcome), "what its policy does, and an outcome that there is")
             visit.observe(float(agent.reward_values[outcome]), following)
         begin += length
-
-
-def _part(arrays: Arrays, prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
