@@ -60,7 +60,7 @@ class Gathered:
 
     @property
     def evidence(self) -> Evidence:
-        """All that recovery may look at: episodes that follow rewards only beside whole episodes that do not."""
+        """All that recovery may look at; episodes that follow rewards only beside whole episodes that do not."""
         assert self.blind is not None
         kept = self.exploration.gathered
         return (
