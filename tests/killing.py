@@ -4,10 +4,10 @@ import subprocess
 import time
 
 
-def kill_once_stored(command, folder):
-    """Start a run that writes to ``folder``, and kill it when exploration was first stored, however slow it is."""
+def kill_once_stored(command, folder, stored="exploration/exploration.safetensors"):
+    """Start a run that writes to ``folder``, and kill it when its checkpoint was first stored, however slow it is."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (folder / "checkpoint" / "exploration" / "exploration.safetensors").exists():
+    while not (folder / "checkpoint" / stored).exists():
         assert process.poll() is None, "the run ended before anything was stored"
         time.sleep(0.05)
     process.kill()

@@ -55,6 +55,7 @@ PARAMETERS = {
     "refine": "public: where it begins, and its dials",
     "earn": "public, keyword-only: what is known of a world, and who earns",
     "learn_command": "one parameter for each option that people type",
+    "earn_command": "one parameter for each option that people type",
     "explore_command": "one parameter for each option that people type",
     "fit_command": "one parameter for each option that people type",
     "recover_command": "one parameter for each option that people type",

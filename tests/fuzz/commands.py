@@ -227,11 +227,17 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--import": (["json"], ["../x", "nowhere", "\udcff"]),
         "--config": (["@good.toml"], ["@bad.toml", "@odd.toml", "@folder"]), "--out": FOLDER, "--resume": None,
     }),
+    "earn": (["world"], {
+        "--episodes": (["1", "20", "60"], WHOLE), "--contexts": (["2", "3"], WHOLE), "--weights": (["0.5,0.5"], WORDS),
+        "--seed": (["0", "7"], WHOLE), "--horizon": (["3"], WHOLE), "--import": (["json"], ["../x", "nowhere"]),
+        "--out": FOLDER, "--resume": None,
+    }),
     "envs": ([], {}),
 }  # fmt: skip
 OFTEN = {"learn": 2, "sweep": 2, "envs": 1}
 """Of thirty tries; other commands get their share of the rest."""
 NEEDED = {"explore": ["--episodes"], "simulate": ["--out"], "export": ["--format"], "learn": ["--episodes", "--out"]}
+NEEDED |= {"earn": ["--episodes", "--out"]}
 NEEDED |= {"theory": ["--states", "--actions", "--horizon"], "sweep": ["--out"], "fit": ["--out", "--resamples"]}
 NEEDED |= {"describe": ["--episodes"], "evaluate": ["--episodes"]}
 

@@ -16,6 +16,7 @@ import typer
 from rewardmix._core.errors import InputError
 from rewardmix._version import __version__
 from rewardmix.cli import log_commands, model_commands, stage_commands
+from rewardmix.cli.earn_command import earn_command
 from rewardmix.cli.learn_command import learn_command
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("learn")(learn_command)
+app.command("earn")(earn_command)
 app.command("evaluate")(model_commands.evaluate_command)
 app.command("fit")(log_commands.fit_command)
 app.command("simulate")(log_commands.simulate_command)

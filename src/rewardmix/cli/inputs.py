@@ -195,3 +195,13 @@ def _try(option: str, folder: Path, name: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         refuse(option, f"{str(folder / name)!r} that cannot be written ({reason})", "a place to write to")
+
+
+def checkpoint_of(out: Path, resume: bool) -> Path:
+    """The folder of a run's checkpoint, which must be there if and only if the run is to go on."""
+    folder = out / "checkpoint"
+    if folder.exists() and not resume:
+        refuse("--out", f"a run in {str(out)!r} that was stopped", "--resume to go on with it, or another folder")
+    if resume and not folder.exists():
+        refuse("--resume", f"no stopped run in {str(out)!r}", f"one: {str(folder)!r} is not there")
+    return folder

@@ -51,7 +51,7 @@ def learn_command(
     inputs.check_folder("--out", out)
     settings = LearnOptions.of(typed, config)
     place = inputs.model_or_environment(settings.world, settings.modules)
-    checkpoint = _checkpoint(out, resume)
+    checkpoint = inputs.checkpoint_of(out, resume)
     began = time.monotonic()
     learned = _learned(settings, place, checkpoint)
     _write(learned, settings, place, out)
@@ -110,15 +110,6 @@ def _teller(show_bar: Any, show_line: Any) -> Any:
     return tell
 
 
-def _checkpoint(out: Path, resume: bool) -> Path:
-    folder = out / "checkpoint"
-    if folder.exists() and not resume:
-        refuse("--out", f"a run in {str(out)!r} that was stopped", "--resume to go on with it, or another folder")
-    if resume and not folder.exists():
-        refuse("--resume", f"no stopped run in {str(out)!r}", f"one: {str(folder)!r} is not there")
-    return folder
-
-
 def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> None:
     from rewardmix.model import RewardMixingMDP
     from rewardmix.report.findings import learned_findings
@@ -137,10 +128,7 @@ def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> N
 def _show_learned(learned: Learned, seconds: float) -> None:
     from rewardmix.report.findings import comparison_of
 
-    comparison = comparison_of(learned)
-    measured = {"exact": "exact, in the true world", "planned": "as planned in the recovered world: optimistic"}
-    rows = [[row["name"], terminal.fixed(row["value"])] for row in comparison["rows"]]
-    terminal.show_table(f"What policies earn ({measured[comparison['measured']]})", ["policy", "value"], rows)
+    terminal.show_values(comparison_of(learned.certificate.truth, learned.plan))
     found = learned.certificate
     typer.echo(
         f"{learned.episodes} episodes in {seconds:.1f} s ({found.setting} setting, stopped by {found.stopped}), "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,13 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         console.width = max(len(title), sum(widths) + 4 * len(widths))
     console.print(Text(title, style="bold"))
     console.print(table)
+
+
+def show_values(comparison: Mapping[str, Any]) -> None:
+    """Print what policies earn, and in which world."""
+    measured = {"exact": "exact, in the true world", "planned": "as planned in the recovered world: optimistic"}
+    rows = [[row["name"], fixed(row["value"])] for row in comparison["rows"]]
+    show_table(f"What policies earn ({measured[comparison['measured']]})", ["policy", "value"], rows)
 
 
 def fixed(value: float, digits: int = 4) -> str:

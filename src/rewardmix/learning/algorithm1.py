@@ -39,16 +39,16 @@ from rewardmix._core.checks import (
 )
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes
-from rewardmix.evaluation import controller_value, interval
+from rewardmix.evaluation import interval
 from rewardmix.exploration import Exploration, batched, practical, selected
 from rewardmix.exploration.bonuses import Confidence, as_confidence
 from rewardmix.learning import gathering, stopping
-from rewardmix.learning.certificate import Certificate, Found, Truth, certify
+from rewardmix.learning.certificate import Certificate, Found, certify, truth_of
 from rewardmix.learning.gathering import COVERED_V0, TRIES_TO_REFINE, Gathered, LearnRound
 from rewardmix.learning.learn_settings import FIRST_ROUND, LearnSettings, Stage
 from rewardmix.learning.stopping import to_threshold
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
+from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, best
 from rewardmix.recovery.recover import as_weights, estimate_model
@@ -246,7 +246,7 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
         recovery,
         planned,
         bootstrap,
-        _truth(asked, planned),
+        truth_of(planned.policy, asked.world, asked.gap) if asked.known else None,
         _ended(asked, gathered, aim, target, bootstrap),
         target,
     )
@@ -285,15 +285,6 @@ def _bootstrapped(
         seed=asked.seed,
         on_update=asked.teller("bootstrap"),
     )
-
-
-def _truth(asked: LearnSettings, planned: Plan) -> Truth | None:
-    """How the policy stands in the true model, if that is the world."""
-    if not asked.known:
-        return None
-    ideal = plan(asked.world, gap=asked.gap, work_limit=usual_work(asked.world))
-    value = controller_value(planned.policy, asked.world)
-    return Truth(value, ideal.lower, ideal.upper, plan_markov(asked.world).value, plan_told(asked.world).value)
 
 
 def _ended(

@@ -21,8 +21,10 @@ from rewardmix.exploration.bonuses import Practical, Theory
 from rewardmix.exploration.exploration_result import Coverage
 from rewardmix.facts import Fact, Premise, proved
 from rewardmix.learning.learn_settings import LearnSettings
-from rewardmix.planning import Plan
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.planning.plans import rounding_bound
+from rewardmix.policy import Controller
 from rewardmix.recovery import Recovery, algorithm_3, hoeffding
 from rewardmix.regret import BootstrapRegret
 
@@ -60,6 +62,13 @@ class Truth:
         """Share of the gain of adapting that the policy captures; NaN where adapting gains nothing."""
         gain = self.best_lower - self.markov
         return (self.value - self.markov) / gain if gain > 1e-9 else float("nan")
+
+
+def truth_of(policy: Controller, world: RewardMixingMDP, gap: float) -> Truth:
+    """How a policy stands in the true model; ``gap``: of the bracket of the best."""
+    ideal = plan(world, gap=gap, work_limit=usual_work(world))
+    value = controller_value(policy, world)
+    return Truth(value, ideal.lower, ideal.upper, plan_markov(world).value, plan_told(world).value)
 
 
 @dataclass(frozen=True, eq=False)

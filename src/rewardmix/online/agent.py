@@ -40,6 +40,8 @@ from rewardmix._core.limits import afford
 from rewardmix._core.streams import Role
 from rewardmix.episodes import Episodes
 from rewardmix.model import BINARY, RewardMixingMDP
+from rewardmix.moments import Moments
+from rewardmix.planning import Plan
 from rewardmix.policy import Controller
 
 if TYPE_CHECKING:  # with their kernels they take a while to import: only where there is an agent
@@ -287,6 +289,18 @@ class Agent:
             )
             counts = move_counts(self._record)
             return assembled_model(self._record, fit.mixture, counts / counts.sum(axis=1, keepdims=True))
+
+    def moments(self) -> Moments:
+        """The counts of what ended visits showed."""
+        with self._learning:
+            self._count()
+            return self._record.tally.moments()
+
+    def plan(self) -> Plan:
+        """The best plan, nearly, of ``model()``."""
+        from rewardmix.online.decision import nearly_best_plan
+
+        return nearly_best_plan(self.model())
 
     def policy(self) -> Controller:
         """What to play if nothing more is to be learnt: the best policy of ``model()``."""

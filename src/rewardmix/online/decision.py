@@ -34,7 +34,7 @@ from rewardmix.online import posterior
 from rewardmix.online.posterior import Chains, RewardEvidence, Stream
 from rewardmix.online.posterior_kernels import draw_rows
 from rewardmix.online.record import Record
-from rewardmix.planning import plan
+from rewardmix.planning import Plan, plan
 from rewardmix.policy import Controller
 from rewardmix.recovery.likelihood import Mixture
 
@@ -91,10 +91,15 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
     return Decision(policies, False, uncertainty, chains)
 
 
+def nearly_best_plan(model: RewardMixingMDP) -> Plan:
+    """The best plan, nearly."""
+    reach = float(model.reward_values[-1] - model.reward_values[0])
+    return plan(model, gap=DRAWN_GAP * model.horizon * reach, work_limit=PLANNING)
+
+
 def best_policy(model: RewardMixingMDP, num_states: int) -> Controller:
     """The best policy, nearly, for the first ``num_states`` states: nobody acts in the end."""
-    reach = float(model.reward_values[-1] - model.reward_values[0])
-    found = plan(model, gap=DRAWN_GAP * model.horizon * reach, work_limit=PLANNING).policy
+    found = nearly_best_plan(model).policy
     if model.num_states == num_states:
         return found
     actions, successors = ([part[:num_states] for part in parts] for parts in (found.actions, found.successors))

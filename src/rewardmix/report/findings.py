@@ -1,4 +1,4 @@
-"""What a run found, as one object that its report is made of: from ``learn``, from ``fit``, or put together by hand."""
+"""What a run found, as one object that its report is made of: from ``learn``, ``fit``, ``earn``, or put together."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from rewardmix._core.portable import exps, log
 from rewardmix._version import __version__
-from rewardmix.learning import Learned
+from rewardmix.learning import Learned, Truth
+from rewardmix.learning.certificate import truth_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
+from rewardmix.online import Earned
 from rewardmix.planning import Plan, compare_plan
 
 if TYPE_CHECKING:  # only where there is a log
@@ -39,6 +43,8 @@ class Findings:
         command: that made this run.
         version: of rewardmix.
         seed: of the run.
+        earned: where it earned while it learned: ``{"total", "switches", "points": [(episodes, reward an episode)],
+            "best", "regret", "shares": [(episodes, [share of each context])]}``.
         sections: more for the page: ``{"title", "paragraphs": [...], "columns": [...], "rows": [[...]]}``.
         record: anything else that ``result.json`` should keep.
     """
@@ -57,6 +63,7 @@ class Findings:
     command: str = ""
     version: str = __version__
     seed: int | None = None
+    earned: Mapping[str, Any] | None = None
     sections: Sequence[Mapping[str, Any]] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
 
@@ -78,8 +85,7 @@ def learned_findings(
         command: that made this run.
         settings: everything that is needed to repeat it.
     """
-    info, standing = learned.recovery.info, learned.certificate.truth
-    known = _picked(standing, value="value", regret="regret", regret_least="least_regret", share="share")
+    info = learned.recovery.info
     return Findings(
         title=title,
         model=learned.model,
@@ -89,8 +95,8 @@ def learned_findings(
         uncertainty=[(float(k), float(v)) for k, v in learned.exploration.info.curve],
         intervals=(info.lower, info.upper),
         certificate=_certificate(learned),
-        comparison=comparison_of(learned),
-        truth={} if known is None else {"model": truth, **known},
+        comparison=comparison_of(learned.certificate.truth, learned.plan),
+        truth=_standing(learned.certificate.truth, truth),
         unanswered=[fact.sentence for fact in info.unidentified],
         command=command,
         seed=None if settings is None else settings.get("seed"),
@@ -129,11 +135,74 @@ def fitted_findings(fitted: Fitted, *, title: str, command: str, settings: Mappi
     )
 
 
-def comparison_of(learned: Learned) -> dict[str, Any]:
+EARNED_POINTS = 60
+"""Points of the curve of rewards: means over stretches that grow with the episodes."""
+
+EARNED_GAP = 1e-3
+"""Of the bracket of the best policy, a step and reward range."""
+
+NOT_ASKED = (
+    "An agent asks nothing that does not pay: what it gave up early it knows roughly, and how far its policy is from "
+    "the best one it does not know."
+)
+
+
+def earned_findings(
+    earned: Earned,
+    *,
+    title: str,
+    truth: RewardMixingMDP | None = None,
+    command: str = "",
+    settings: Mapping[str, Any] | None = None,
+) -> Findings:
+    """What ``earn`` came to, with the policy of now; the arguments are those of ``learned_findings``."""
+    plan = earned.agent.plan()
+    standing = None if truth is None else truth_of(plan.policy, truth, EARNED_GAP * truth.horizon * _reach(truth))
+    return Findings(
+        title=title,
+        model=plan.model,
+        plan=plan,
+        moments=earned.agent.moments(),
+        comparison=comparison_of(standing, plan),
+        truth=_standing(standing, truth),
+        unanswered=[NOT_ASKED],
+        command=command,
+        seed=earned.agent.seed,
+        earned=_earned(earned),
+        record={"settings": dict(settings or {}), "weights": plan.model.weights.tolist()},
+    )
+
+
+def _reach(model: RewardMixingMDP) -> float:
+    return float(model.reward_values[-1] - model.reward_values[0])
+
+
+def _earned(earned: Earned) -> dict[str, Any]:
+    """What was collected over time, and by which beliefs."""
+    number = earned.curve.size
+    edges = np.unique(np.rint(exps(np.linspace(0.0, log(float(number)), EARNED_POINTS))).astype(np.int64))
+    edges = np.concatenate([[0], edges])
+    means = np.add.reduceat(earned.curve, edges[:-1]) / np.diff(edges)
+    shares = [] if earned.shares is None else zip(earned.began, earned.shares, strict=True)
+    return {
+        "total": earned.total,
+        "switches": earned.began[1:].tolist(),
+        "points": [[int(k), float(mean)] for k, mean in zip(edges[1:], means, strict=True)],
+        "best": earned.best,
+        "regret": None if earned.regret is None else float(earned.regret[-1]),
+        "shares": [[int(k), row.tolist()] for k, row in shares],
+    }
+
+
+def _standing(standing: Truth | None, world: RewardMixingMDP | None) -> dict[str, Any]:
+    known = _picked(standing, value="value", regret="regret", regret_least="least_regret", share="share")
+    return {} if known is None else {"model": world, **known}
+
+
+def comparison_of(standing: Truth | None, plan: Plan) -> dict[str, Any]:
     """This policy beside others: in the true model where it is known, otherwise as planned in the recovered one."""
-    standing = learned.certificate.truth
     if standing is None:
-        return _planned_comparison(learned.plan)
+        return _planned_comparison(plan)
     rows = [
         _row("told the type (a bound)", "told", standing.told),
         _row("best adaptive policy", "best", standing.best_lower, standing.best_lower, standing.best_upper),

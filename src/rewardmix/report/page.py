@@ -35,6 +35,7 @@ def page(summary: Mapping[str, Any]) -> str:
         cards=words.cards(summary["answer"]),
         figures=_figures(summary),
         facts=words.facts(summary),
+        collected=words.collected(summary["earned"]) if summary.get("earned") else "",
         measured=words.MEASURED.get(summary["comparison"].get("measured") or "", "of unknown origin"),
         setting=words.setting(summary["certificate"]),
         several_states=summary["world"]["states"] > 1,
@@ -81,6 +82,8 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "comparison": figures.policy_values(summary["comparison"].get("rows", ())),
         "uncertainty": figures.uncertainty_curve(summary["uncertainty"]),
+        "earned": figures.earned_curve(summary["earned"]) if summary.get("earned") else None,
+        "shares": figures.share_curves(summary["earned"]) if summary.get("earned") else None,
         "coverage": figures.pair_map(summary["coverage"], world) if summary["coverage"] else None,
         "rewards": figures.reward_dots(summary["rewards"], world),
         "key": figures.action_key(colours, world),

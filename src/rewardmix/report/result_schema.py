@@ -164,6 +164,15 @@ _COMPARED: dict[str, Check] = {
     **_each(_maybe(_number), "value lower_ upper_"),
 }
 
+_EARNED: dict[str, Check] = {
+    "total": _number,
+    "switches": _list(_within(0)),
+    "points": _list(_tuple(_within(1), _number)),
+    "best": _maybe(_number),
+    "regret": _maybe(_number),
+    "shares": _list(_tuple(_within(0), _list(_number))),
+}
+
 _SECTION: dict[str, Check] = {
     "title": _text,
     **_each(_maybe(_list(_text)), "paragraphs_ columns_"),
@@ -220,6 +229,7 @@ def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
         "beliefs": _beliefs(state, action, _within(0, contexts - 1)),
         "unanswered": _list(_text),
         "certificate": _fields(**_CERTIFICATE),
+        "earned_": _maybe(_fields(**_EARNED)),
         "sections": _list(_fields(**_SECTION)),
         "session": _maybe(_fields()),
         "session_note": _text,

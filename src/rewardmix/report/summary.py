@@ -63,6 +63,7 @@ def summarise(found: Findings) -> dict[str, Any]:
         "unanswered": list(found.unanswered),
         "certificate": dict(found.certificate),
         "truth": truth or None,
+        "earned": None if found.earned is None else dict(found.earned),
         "sections": [dict(section) for section in found.sections],
         "session": session,
         "session_note": note,

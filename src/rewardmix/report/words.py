@@ -121,6 +121,20 @@ def lead(summary: Mapping[str, Any]) -> str:
     )
 
 
+def collected(earned: Mapping[str, Any]) -> str:
+    """What was collected while the policy was learned."""
+    number = earned["points"][-1][0] if earned["points"] else 0
+    text = f"It collected {decimal(earned['total'], 0)} in {count(number)} episodes"
+    if number:
+        text += f", {decimal(earned['total'] / number)} an episode"
+    if earned["best"] is not None:
+        text += f"; the best policy earns {decimal(earned['best'])}"
+    if earned["regret"] is not None:
+        text += f", so that learning cost {decimal(earned['regret'], 0)} in all, as expected of the policies played"
+    times = len(earned["switches"])
+    return f"{text}. It changed what it plays {count(times)} {'time' if times == 1 else 'times'}."
+
+
 def cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The headline: what the policy earns, what it falls short of, what adapting is worth."""
     measured = answer["measured"]

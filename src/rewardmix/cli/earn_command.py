@@ -1,0 +1,87 @@
+"""``rewardmix earn``: an agent in a world for so many episodes, what it collected, and a report."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rewardmix.cli import inputs, options, terminal
+
+if TYPE_CHECKING:
+    from rewardmix.online import Earned
+
+
+def earn_command(
+    world: Annotated[str, options.WORLD],
+    *,
+    episodes: Annotated[int, typer.Option(help="Episodes to play.")] = 20_000,
+    contexts: Annotated[int, typer.Option(help="Number of hidden types.")] = 2,
+    weights: options.Weights = None,
+    seed: options.Seed = 0,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
+    modules: options.Modules = None,
+    out: options.OutFolder = Path("runs/earned"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+) -> None:
+    """Earn in a world of which only the states, actions and horizon are known, and learn on the way."""
+    settings = {name: value for name, value in locals().items() if name not in ("out", "resume")}
+    inputs.check_folder("--out", out)
+    place = inputs.model_or_environment(world, modules)
+    checkpoint = inputs.checkpoint_of(out, resume)
+    began = time.monotonic()
+    earned = _earned(settings, place, checkpoint)
+    _write_earned(earned, settings, place, out)
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    _show_earned(earned, time.monotonic() - began)
+    typer.echo(f"report: {out / 'report.html'}")
+
+
+def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
+    from rewardmix import online
+
+    known = inputs.weights_of(settings["weights"])
+    if known == "uniform":
+        known = [1.0 / settings["contexts"]] * settings["contexts"]
+    with terminal.bar("earning", settings["episodes"]) as show_bar:
+        return online.earn(
+            place,
+            episodes=settings["episodes"],
+            num_contexts=settings["contexts"],
+            seed=settings["seed"],
+            weights=known,
+            horizon=settings["horizon"],
+            on_update=lambda done: show_bar(done, f"{done:,}"),
+            checkpoint=checkpoint,
+        )
+
+
+def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Path) -> None:
+    from rewardmix import io
+    from rewardmix.model import RewardMixingMDP
+    from rewardmix.report.findings import earned_findings
+    from rewardmix.report.folder import write_folder
+
+    found = earned_findings(
+        earned,
+        title=settings["world"],
+        truth=place if isinstance(place, RewardMixingMDP) else None,
+        command=shlex.join(["rewardmix", *sys.argv[1:]]),
+        settings=settings,
+    )
+    summary = write_folder(out, found)
+    io.save(out / "agent.safetensors", earned.agent)
+    terminal.show_values(summary["comparison"])
+
+
+def _show_earned(earned: Earned, seconds: float) -> None:
+    cost = "" if earned.regret is None else f", {earned.regret[-1]:.1f} less than the best policy is expected to"
+    typer.echo(
+        f"{earned.curve.size} episodes in {seconds:.1f} s: collected {earned.total:g}{cost}; "
+        f"what is played changed {earned.switches} times"
+    )
