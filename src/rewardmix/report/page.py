@@ -15,7 +15,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from rewardmix.report import figures, words
+from rewardmix.report import curves, figures, words
 from rewardmix.report.playable import as_json
 from rewardmix.report.result_schema import check_summary
 
@@ -81,9 +81,9 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     colours = figures.action_colours(beliefs)
     return {
         "comparison": figures.policy_values(summary["comparison"].get("rows", ())),
-        "uncertainty": figures.uncertainty_curve(summary["uncertainty"]),
-        "earned": figures.earned_curve(summary["earned"]) if summary.get("earned") else None,
-        "shares": figures.share_curves(summary["earned"]) if summary.get("earned") else None,
+        "uncertainty": curves.uncertainty_curve(summary["uncertainty"]),
+        "earned": curves.earned_curve(summary["earned"]) if summary.get("earned") else None,
+        "shares": curves.share_curves(summary["earned"]) if summary.get("earned") else None,
         "coverage": figures.pair_map(summary["coverage"], world) if summary["coverage"] else None,
         "rewards": figures.reward_dots(summary["rewards"], world),
         "key": figures.action_key(colours, world),

@@ -13,6 +13,9 @@ from markupsafe import Markup
 
 WIDTH = 360
 
+COLOURS = 8
+"""Colours for contexts, and tints for actions; more than that are told apart by their labels only."""
+
 Shape = Markup
 Point = tuple[float, float]
 
