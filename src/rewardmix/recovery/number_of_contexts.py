@@ -27,7 +27,7 @@ from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks,
 from rewardmix.recovery.many_contexts import ascend_many
 
 _CLOSE = 1e-3
-"""A ascent has converged when E-steps gain less than this in all: numbers of contexts differ by more."""
+"""An ascent has converged when E-steps gain less than this in all: numbers of contexts differ by more."""
 
 _POLISHED = 2
 """Starts that ascend to the end, for each half."""
