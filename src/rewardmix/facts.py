@@ -127,6 +127,23 @@ UNIDENTIFIED: Mapping[str, str] = {
 }
 """What recovery may leave open -> the clause that says so."""
 
+_BROKEN = "{deed} (p = {{p_value:.2g}}, {{adjusted:.2g}} for all questions together)."
+
+BROKEN: Mapping[str, str] = {
+    "one type short": "Rewards of one episode hang together more than this many types explain: add a type",
+    "switching": "The type changes during an episode: recent rewards tell more than early ones. Split episodes where "
+    "people change, or make them shorter; what the model says about late steps is too sure",
+    "copying": "A reward depends on the reward just before, beyond the type: habit or saturation. Put the last reward "
+    "into the state",
+    "repetition": "A reward depends on earlier rewards of the same state and action, beyond the type: habit or "
+    "saturation. Put how often it was shown into the state",
+    "moves": "The next state depends on the type: people of different types go to different places. The plan ignores "
+    "that; put into the state what tells the types apart, or fit each place by itself",
+    "drift": "The world changed between the first episodes and the last: fit on recent episodes only, and fit again "
+    "more often",
+}
+"""Assumption -> what it means that episodes contradict it, and what to do."""
+
 SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "bracket": "In the recovered model no policy earns more than {gap:.2g} above this one.",
     "intervals": f"{_SURE} the true world lies within every interval of the confidence set: averages, pairs, moves and "
@@ -151,6 +168,10 @@ SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "interrupted": "The run was interrupted: this is what the episodes gathered so far say.",
     "rule not met": "The run ended at its limit of {limit:g} episodes, before its rule was met.",
     "kappa": _kappa,
+    "types chosen": "{types:.0f} types predict episodes that were held out best: {gain:.4f} nats an episode above one "
+    "type less (standard error {error:.4f}).",
+    "one type": "One type predicts episodes that were held out as well as more do: there may be nothing to adapt to.",
+    **{what: _BROKEN.format(deed=deed) for what, deed in BROKEN.items()},
     **{what: f"{clause[:1].upper()}{clause[1:]}." for what, clause in UNIDENTIFIED.items()},
 }
 """What a fact is about -> its sentence, or what makes it."""

@@ -7,6 +7,8 @@ import pytest
 from asked import settings
 from rewardmix import InputError, MixRewards, evaluate, make_env, problems, simulate
 from rewardmix._core.streams import Role, seed_for
+from rewardmix.checkup import ASSUMPTIONS
+from rewardmix.environments import RewardMixingEnv
 from rewardmix.evaluation import interval
 from rewardmix.exploration import paper, theory
 from rewardmix.learning import Stage, learn, stopping
@@ -308,3 +310,36 @@ def test_the_bootstrap_of_a_bad_policy_is_large():
     assert bad.upper >= bad.mean
     with pytest.raises(InputError, match="resamples: found 0"):
         bootstrap_regret(learned.exploration.gathered, learned.recovery, worst, resamples=0)
+
+
+def test_the_episodes_may_say_how_many_types_there_are():
+    model = problems.make("random", states=4, actions=2, horizon=8, contexts=3, seed=1)
+    learned = learn(model, episodes=3000, num_contexts="auto", resamples=0, seed=1)
+    assert learned.model.num_contexts == 3
+    assert learned.certificate.truth.share > 0.8
+    (chosen,) = [fact for fact in learned.certificate.facts if fact.what == "types chosen"]
+    assert chosen.sentence.startswith("3 types predict episodes that were held out best")
+    again = learn(model, episodes=3000, num_contexts=3, resamples=0, seed=1)
+    assert again.exploration.episodes == learned.exploration.episodes
+    with pytest.raises(InputError, match=r'^weights: found .*, expected None where num_contexts is "auto"'):
+        learn(model, episodes=10, num_contexts="auto", weights=[0.5, 0.5])
+    with pytest.raises(InputError, match=r"^num_contexts: found 'many' \(str\), expected a whole number"):
+        learn(model, episodes=10, num_contexts="many")
+
+
+class Fickle(gymnasium.Wrapper):
+    """A shop whose visitor becomes somebody else at every other step."""
+
+    def step(self, action):
+        if self.env.unwrapped.np_random.random() < 0.5:
+            inner = self.env.unwrapped
+            inner._context = int(inner.np_random.integers(inner.model.num_contexts))
+        return self.env.step(action)
+
+
+def test_a_world_that_breaks_an_assumption_is_told_of():
+    honest = learn(RewardMixingEnv(problems.make("shop")), episodes=1500, resamples=0, seed=1)
+    assert not [fact for fact in honest.certificate.facts if fact.what in ASSUMPTIONS]
+    fickle = learn(Fickle(RewardMixingEnv(problems.make("shop"))), episodes=1500, resamples=0, seed=1)
+    assert "switching" in [fact.what for fact in fickle.certificate.facts]
+    assert any("The type changes during an episode" in sentence for sentence in fickle.certificate.not_proved)

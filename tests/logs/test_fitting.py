@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from benchmarks.checkup.worlds import simulate_broken
 from scipy.stats import binom
 
 from logs import oracles_logs as oracles
@@ -67,7 +68,7 @@ def test_a_long_log_goes_on_from_a_sample_over_all_parts(monkeypatch):
     seen = []
     sampled = logs.fit(episodes, resamples=0, on_update=seen.append)
     assert sampled.info.passes > 3
-    assert {progress.stage for progress in seen} == {"count", "start", "ascend", "plan", "validate"}
+    assert {progress.stage for progress in seen} == {"count", "start", "ascend", "plan", "check", "validate"}
     assert sampled.info.recovery.loglik == pytest.approx(whole.info.recovery.loglik, abs=0.01)
     assert np.allclose(sampled.model.rewards, whole.model.rewards, atol=2e-3)
     ratio = sampled.info.recovery.errors / whole.info.recovery.errors  # scaled to the whole log, not twice as large
@@ -225,3 +226,12 @@ def test_resamples_and_held_out_fits_do_not_move_weights_that_were_assumed(monke
     logs.fit(simulate(uniform(model), model, 500), resamples=2)
     assert len(asked) == 3
     assert all(weights.tolist() == [0.5, 0.5] for weights in asked)
+
+
+def test_a_log_that_breaks_an_assumption_is_told_of():
+    model = oracles.world(states=4, actions=2, horizon=8)
+    honest = logs.fit(simulate_broken(model, 4000, 1), resamples=0, share_held_out=0.0)
+    assert honest.info.checkup.broken == ()
+    moving = logs.fit(simulate_broken(model, 4000, 1, moves=0.3), resamples=0, share_held_out=0.0)
+    assert [finding.assumption for finding in moving.info.checkup.broken] == ["moves"]
+    assert moving.info.checkup.broken[0].sentence in moving.info.sentences

@@ -19,6 +19,7 @@ from rewardmix.checkup import score_kernels
 from rewardmix.checkup.association import Statistic, association, trend
 from rewardmix.checkup.projection import projected
 from rewardmix.episodes import Episodes
+from rewardmix.facts import Fact
 from rewardmix.model import RewardMixingMDP, state_action
 from rewardmix.recovery import recover
 
@@ -68,23 +69,12 @@ class Finding:
             return f"Not asked whether {claim}: {self.reason}."
         if not self.broken:
             return f"Nothing contradicts that {claim} (p = {self.p_value:.2g})."
-        return f"{BROKEN[self.assumption]} (p = {self.p_value:.2g}, {self.adjusted:.2g} for all questions together)."
+        return self.fact.sentence
 
-
-BROKEN = {
-    "one type short": "Rewards of one episode hang together more than this many types explain: add a type",
-    "switching": "The type changes during an episode: recent rewards tell more than early ones. Split episodes where "
-    "people change, or make them shorter; what the model says about late steps is too sure",
-    "copying": "A reward depends on the reward just before, beyond the type: habit or saturation. Put the last reward "
-    "into the state",
-    "repetition": "A reward depends on earlier rewards of the same state and action, beyond the type: habit or "
-    "saturation. Put how often it was shown into the state",
-    "moves": "The next state depends on the type: people of different types go to different places. The plan ignores "
-    "that; put into the state what tells the types apart, or fit each place by itself",
-    "drift": "The world changed between the first episodes and the last: fit on recent episodes only, and fit again "
-    "more often",
-}
-"""What is asked -> what it means that the answer is no, and what to do."""
+    @property
+    def fact(self) -> Fact:
+        """That the assumption is broken, as a fact."""
+        return Fact(self.assumption, "estimated", (), {"p_value": self.p_value, "adjusted": self.adjusted})
 
 
 @dataclass(frozen=True)

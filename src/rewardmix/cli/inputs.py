@@ -65,10 +65,13 @@ def _import(module: str) -> None:
         refuse("--import", f"{module!r} that fails ({type(error).__name__}: {error})", "modules that can be imported")
 
 
-def count_of(option: str, text: str, expected: str) -> int:
-    """A whole number that stands where a word may stand too."""
+def contexts_of(given: str | int) -> int | str:
+    """``--contexts``: a whole number, or the word auto."""
+    text = str(given)
+    if text == "auto":
+        return text
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        refuse(option, repr(text), expected)
+        refuse("--contexts", repr(given), "a number, or auto")
     return int(text)
 
 

@@ -32,7 +32,7 @@ def learn_command(
     episodes: Annotated[int | None, typer.Option(help="Budget. Without one, the stopping rule decides.")] = None,
     accuracy: Annotated[float | None, typer.Option(help="Regret at which the rule stops. [0.1]")] = None,
     failure: Annotated[float | None, typer.Option(help="What confidence levels may fail with. [0.05]")] = None,
-    contexts: Annotated[int | None, typer.Option(help="Number of hidden types. [2]")] = None,
+    contexts: Annotated[str | None, typer.Option(help="Number of hidden types, or auto. [2]")] = None,
     weights: options.Weights = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same result. [0]")] = None,
     setting: Annotated[str | None, typer.Option(help="practical, theory or paper. [practical]")] = None,
@@ -149,7 +149,7 @@ class LearnOptions:
     episodes: int | None = None
     accuracy: float = 0.1
     failure: float = 0.05
-    contexts: int = 2
+    contexts: int | str = 2
     weights: str | None = None
     seed: int = 0
     setting: str = "practical"
@@ -171,6 +171,8 @@ class LearnOptions:
             refuse(
                 "PROBLEM_OR_ENV_ID", "nothing", "a problem, a Gymnasium id or a saved model (or `world` in --config)"
             )
+        if "contexts" in settings:
+            settings["contexts"] = inputs.contexts_of(settings["contexts"])
         return LearnOptions(**settings)
 
 
@@ -182,6 +184,8 @@ def _config(path: Path) -> dict[str, Any]:
             refuse(f"--config {path}", f"{name!r}", f"one of {', '.join(fields)}")
         wanted = fields[name].type
         kind = str if "str" in str(wanted) else float if "float" in str(wanted) else int
+        if name == "contexts":
+            kind = int if isinstance(value, int) else str
         if isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
             refuse(
                 f"--config {path}: {name}", repr(value), {str: "a text", float: "a number", int: "a whole number"}[kind]

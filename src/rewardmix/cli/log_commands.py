@@ -49,7 +49,7 @@ def fit_command(
     as_count("--processes", processes)
     inputs.check_folder("--out", out)
     source: Any = log[0] if len(log) == 1 else log
-    number = contexts if contexts == "auto" else inputs.count_of("--contexts", contexts, "a number, or auto")
+    number = inputs.contexts_of(contexts)
     shares, values = inputs.weights_of(weights), inputs.numbers_of("--rewards", rewards)
     names = {role: None if name == "none" else str(name) for role, name in inputs.options_of(columns).items()}
     with ExitStack() as stack:

@@ -169,7 +169,8 @@ def recover_command(
 
 
 def _number_of_contexts(text: str, seen: Any, seed: int) -> int:
-    if text == "auto":
+    number = inputs.contexts_of(text)
+    if isinstance(number, str):
         from rewardmix.episodes import Episodes
         from rewardmix.recovery import choose_contexts
 
@@ -180,7 +181,7 @@ def _number_of_contexts(text: str, seen: Any, seed: int) -> int:
         if choice.num_contexts == 1:
             typer.echo("What follows splits it in two all the same.")
         return max(choice.num_contexts, 2)
-    return inputs.count_of("--contexts", text, "a number, or auto")
+    return number
 
 
 def _show_recovered(found: Recovery, most: int) -> None:

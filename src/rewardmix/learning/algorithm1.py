@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from rewardmix import environments, problems, theory
 from rewardmix._core.checks import (
+    Floats,
     as_count,
     as_number,
     as_path,
@@ -38,6 +39,7 @@ from rewardmix._core.checks import (
     refuse,
 )
 from rewardmix._core.streams import Role, seed_for
+from rewardmix.checkup import Checkup, check
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import interval
 from rewardmix.exploration import Exploration, batched, practical, selected
@@ -50,7 +52,8 @@ from rewardmix.learning.stopping import to_threshold
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery import Recovery, best
+from rewardmix.recovery import Choice, Recovery, best
+from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.recover import as_weights, estimate_model
 from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
@@ -91,7 +94,7 @@ def learn(
     accuracy: float = 0.1,
     failure: float = 0.05,
     episodes: int | None = None,
-    num_contexts: int = 2,
+    num_contexts: int | str = 2,
     weights: ArrayLike | str | None = None,
     seed: int = 0,
     confidence: Confidence = practical,
@@ -113,7 +116,7 @@ def learn(
         accuracy: epsilon. The rule stops when the estimated regret is at most this.
         failure: eta, what confidence levels may fail with.
         episodes: budget. Left out, the rule decides.
-        num_contexts: M.
+        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``).
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
         seed: the same seed gives the same result.
         confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``. The last two are Algorithm 1 as
@@ -136,8 +139,8 @@ def learn(
         accuracy=as_number("accuracy", accuracy, above=0.0),
         failure=as_number("failure", failure, above=0.0, below=1.0),
         episodes=None if episodes is None else as_count("episodes", episodes),
-        num_contexts=as_count("num_contexts", num_contexts, least=2),
-        weights=as_weights(weights, num_contexts),
+        num_contexts=None if num_contexts == "auto" else as_count("num_contexts", num_contexts, least=2),
+        weights=_as_weights(weights, num_contexts),
         seed=as_seed("seed", seed),
         confidence=as_confidence(confidence),
         method=_as_method(method),
@@ -164,6 +167,15 @@ def _world(env_or_model: Any) -> Any:
     if not isinstance(world, RewardMixingMDP):
         environments.sizes_of(world)
     return world
+
+
+def _as_weights(weights: Any, num_contexts: int | str) -> Floats | None:
+    """Known weights, of a number of contexts that is known too."""
+    if num_contexts != "auto":
+        return as_weights(weights, int(num_contexts))
+    if weights is not None:
+        refuse("weights", quoted(weights), 'None where num_contexts is "auto": they are estimated')
+    return None
 
 
 def _as_method(method: Method) -> Method:
@@ -205,9 +217,9 @@ def _by_rule(asked: LearnSettings) -> Learned:
 def _to_threshold(asked: LearnSettings) -> Learned:
     """Explore until V_0 is at the threshold of theorem:upper_bound."""
     goal = stopping.goal_of(asked)
-    if goal.at_once and asked.num_contexts > 2:
+    if goal.at_once and asked.num_contexts != 2:
         few = f"2, where {goal.forecast:.1g} episodes leave nothing but their counts"
-        refuse("num_contexts", asked.num_contexts, few)
+        refuse("num_contexts", asked.num_contexts or "auto", few)
     asked.tell("forecast", goal.forecast)
     how: dict[str, Any] = {"engine": batched, "counts": selected} if goal.at_once else {}
     found = gathering.explore_up_to(asked, goal.most, {"threshold": goal.target, **how})
@@ -224,7 +236,8 @@ def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
         return gathering.explore_on(asked, part, found)
     try:
         found = gathering.examined(asked, found)
-        sketch = estimate_model(found.evidence, asked.question)
+        evidence = found.evidence
+        sketch = estimate_model(evidence, asked.question(asked.choice(evidence)))
     except KeyboardInterrupt:
         return dataclasses.replace(found, interrupted=True)
     if gathering.ready(found, sketch):
@@ -237,7 +250,9 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
     exploration, following = gathered.exploration, gathered.following
     if exploration.episodes == 0:  # only an interrupt ends exploration before its first episode
         raise KeyboardInterrupt
-    recovery = _recovered(asked, gathering.examined(asked, gathered))
+    evidence = gathering.examined(asked, gathered).evidence
+    choice = asked.choice(evidence)
+    recovery = _recovered(asked, evidence, choice)
     planned = _planned(asked, recovery.model)
     bootstrap = _bootstrapped(asked, gathered, recovery, planned)
     found = Found(
@@ -249,18 +264,29 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
         truth_of(planned.policy, asked.world, asked.gap) if asked.known else None,
         _ended(asked, gathered, aim, target, bootstrap),
         target,
+        choice,
+        _checked(asked, gathered, recovery),
     )
     certificate = certify(asked, found)
     return Learned(planned.policy, recovery.model, planned, exploration, following, recovery, certificate)
 
 
-def _recovered(asked: LearnSettings, examined: Gathered) -> Recovery:
+def _recovered(asked: LearnSettings, evidence: Evidence, choice: Choice | None) -> Recovery:
     """Algorithm 3; states and actions get the world's own names."""
-    recovery = asked.method(examined.evidence, asked.question)
+    recovery = asked.method(evidence, asked.question(choice))
     states, actions = environments.names_of(asked.world)
     ended = ("end",) * (recovery.model.num_states - len(states)) if states else ()
     named = dataclasses.replace(recovery.model, state_names=(*states, *ended), action_names=actions)
     return dataclasses.replace(recovery, model=named)
+
+
+def _checked(asked: LearnSettings, gathered: Gathered, recovery: Recovery) -> Checkup | None:
+    """Whether the world keeps to the assumptions, as far as the episodes tell; a model does by construction."""
+    episodes = None if asked.known else gathered.whole
+    if episodes is None:
+        return None
+    asked.tell("check")
+    return check(episodes, model=recovery.model, seed=asked.seed)
 
 
 def _planned(asked: LearnSettings, model: RewardMixingMDP) -> Plan:

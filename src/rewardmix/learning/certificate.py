@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import theory
+from rewardmix.checkup import Checkup
 from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
 from rewardmix.exploration.bonuses import Practical, Theory
@@ -25,7 +26,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.planning.plans import rounding_bound
 from rewardmix.policy import Controller
-from rewardmix.recovery import Recovery, algorithm_3, hoeffding
+from rewardmix.recovery import Choice, Recovery, algorithm_3, hoeffding
 from rewardmix.regret import BootstrapRegret
 
 
@@ -145,6 +146,8 @@ class Found:
         truth: standing in the true model, or None.
         stopped: what ended the run.
         target: V_0 at which exploration was to stop, or None.
+        choice: how many contexts the episodes show, where they were asked.
+        checkup: whether they keep to the assumptions, where they were asked.
     """
 
     exploration: Exploration
@@ -155,6 +158,8 @@ class Found:
     truth: Truth | None
     stopped: str
     target: float | None
+    choice: Choice | None = None
+    checkup: Checkup | None = None
 
 
 def certify(asked: LearnSettings, found: Found) -> Certificate:
@@ -197,6 +202,7 @@ def facts_of(asked: LearnSettings, found: Found) -> tuple[Fact, ...]:
         *_of_the_setting(asked, found),
         Fact("not tried", "open"),
         *_of_the_run(found),
+        *_of_the_assumptions(found),
     )
 
 
@@ -289,6 +295,14 @@ def _of_the_run(found: Found) -> Iterator[Fact]:
     checked = found.recovery.info.certificate
     if checked.kappa > 1.0:
         yield Fact("kappa", "estimated", (), {"kappa": checked.kappa}, {"weights": checked.kappa_weights})
+
+
+def _of_the_assumptions(found: Found) -> Iterator[Fact]:
+    """The number of contexts that was chosen, and what the episodes contradict."""
+    if found.choice is not None:
+        yield found.choice.fact
+    if found.checkup is not None:
+        yield from (finding.fact for finding in found.checkup.broken)
 
 
 def _tried(value: Evaluation) -> Fact:

@@ -143,7 +143,7 @@ def examined(asked: LearnSettings, gathered: Gathered) -> Gathered:
     asked.tell("recover")
     kept, moments = gathered.exploration.gathered, gathered.exploration.moments
     data = moments if kept is None else kept
-    afford_data(data, gathered.following, asked.num_contexts)
+    afford_data(data, gathered.following, asked.most_contexts)
     if gathered.blind is not None:
         return gathered
     level: Any = {"failure": asked.failure, "accuracy": asked.accuracy, "radius": asked.radius}

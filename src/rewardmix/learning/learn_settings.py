@@ -17,8 +17,12 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.plans import Round
 from rewardmix.recovery import best, hoeffding
 from rewardmix.recovery.confidence_set import Radius
-from rewardmix.recovery.evidence import Question
+from rewardmix.recovery.evidence import Evidence, Question
+from rewardmix.recovery.number_of_contexts import Choice, choose
 from rewardmix.recovery.recovery_result import Method
+
+MOST_CONTEXTS = 6
+"""The largest number that is tried where the episodes are to say how many contexts there are."""
 
 FIRST_ROUND = 1000
 """Episodes of the first round, without a budget."""
@@ -32,7 +36,7 @@ class Stage:
     """Progress, for ``on_update``: which stage is under way, and what it says of itself.
 
     Attributes:
-        name: "forecast", "explore", "refine", "recover", "plan", "bootstrap" or "validate".
+        name: "forecast", "explore", "refine", "recover", "plan", "bootstrap", "check" or "validate".
         detail: episodes that the rule may take (forecast), an exploration's Update, episodes so far (refine), a
             planner's Round, resamples done (bootstrap), episodes played (validate), or None where a stage begins.
     """
@@ -45,6 +49,8 @@ class Stage:
 class LearnSettings:
     """The arguments of ``learn`` under their own names, checked; ``world`` is the model or the environment.
 
+    ``num_contexts`` is None where the episodes are to say how many there are.
+
     Attributes that are no arguments:
         radius: of the confidence set.
     """
@@ -53,7 +59,7 @@ class LearnSettings:
     accuracy: float
     failure: float
     episodes: int | None
-    num_contexts: int
+    num_contexts: int | None
     weights: Floats | None
     seed: int
     confidence: Confidence
@@ -79,9 +85,20 @@ class LearnSettings:
         return min(1e-3, self.accuracy / 20)
 
     @property
-    def question(self) -> Question:
+    def most_contexts(self) -> int:
+        """The most that recovery may be asked for."""
+        return MOST_CONTEXTS if self.num_contexts is None else self.num_contexts
+
+    def choice(self, evidence: Evidence) -> Choice | None:
+        """How many contexts the evidence shows, if that is for it to say; counts alone cannot."""
+        if self.num_contexts is not None or evidence.bags is None:
+            return None
+        return choose(evidence, MOST_CONTEXTS, seed=self.seed)
+
+    def question(self, choice: Choice | None) -> Question:
         """What recovery is asked."""
-        return Question(self.num_contexts, self.weights, seed=self.seed)
+        contexts = self.num_contexts or (2 if choice is None else max(2, choice.num_contexts))
+        return Question(contexts, self.weights, seed=self.seed)
 
     @property
     def refines(self) -> bool:
@@ -126,7 +143,7 @@ class LearnSettings:
         played = FIRST_ROUND if self.episodes is None else self.episodes
         points, steps = states * actions, played * length
         pairs = min(points * (points + 1) // 2, steps * (length + 1) // 2)
-        afford_recovery(points, self.num_values, self.num_contexts, pairs, min(steps, KEPT_STEPS))
+        afford_recovery(points, self.num_values, self.most_contexts, pairs, min(steps, KEPT_STEPS))
         afford_episodes(self.validate, length, PLAYED_STEP)
-        each = 100 * self.num_contexts * min(steps, KEPT_STEPS) + RESAMPLE
+        each = 100 * self.most_contexts * min(steps, KEPT_STEPS) + RESAMPLE
         afford("resamples", operations=self.resamples * each, change="fewer resamples, or fewer episodes")

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
+from rewardmix.checkup import Checkup, check
 from rewardmix.logs.behaviour import LoggingTest, count_followed, logging_test
 from rewardmix.logs.log import Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
@@ -54,7 +55,7 @@ class Progress:
     """How far a fit has come, for ``on_update``.
 
     Attributes:
-        stage: "count", "start", "ascend", "plan", "validate".
+        stage: "count", "start", "ascend", "plan", "check", "validate".
         done: parts counted, E-steps taken, resamples done.
         total: of them, 0 where nobody knows.
     """
@@ -78,6 +79,7 @@ class FitInfo:
         coverage: what the log holds.
         logging: whether its actions followed rewards.
         support: how much of the plan rests on what the log holds.
+        checkup: whether the log keeps to the assumptions.
         held_out: log-likelihood of episodes that were left out, if some were.
         bootstrap: intervals by resampling, if asked for.
         off_policy: value of the policy from the log itself, if episodes were left out.
@@ -94,6 +96,7 @@ class FitInfo:
     coverage: LogCoverage
     logging: LoggingTest
     support: Support
+    checkup: Checkup
     held_out: HeldOut | None
     bootstrap: Bootstrap | None
     off_policy: OffPolicy | None
@@ -232,8 +235,10 @@ def fit(
     test = logging_test(data.total(count_followed), data.schema)
     bags = sample.patterns(data.schema)
     criterion = choice.criterion if choice else _criterion(bags, mixture_of_model(recovery.model, data.schema))
+    notify(Progress("check"))
+    checkup = check(known.episodes, model=recovery.model, seed=settings.seed)
     validated = _validated(len(data), known, recovery, found, settings, notify)
-    judged = log_coverage(moments, data.schema), test, support, *validated
+    judged = log_coverage(moments, data.schema), test, support, checkup, *validated
     info = FitInfo(data.notes, data.schema, moments, recovery.info, choice, criterion, *judged, passes, ())
     return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
 
@@ -355,6 +360,7 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
             "there may be nothing to adapt to."
         )
     out += [info.support.sentence, info.logging.sentence, info.coverage.sentence]
+    out += [finding.sentence for finding in info.checkup.broken]
     if info.held_out is not None:
         held = info.held_out
         out.append(

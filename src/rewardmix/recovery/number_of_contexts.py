@@ -21,6 +21,7 @@ from rewardmix._core.checks import Floats, as_count, as_instance, as_number, as_
 from rewardmix._core.portable import log
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
+from rewardmix.facts import Fact
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
 from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks, one_context
@@ -74,15 +75,18 @@ class Choice:
         return {contexts: trial.criterion for contexts, trial in self.trials.items()}
 
     @property
+    def fact(self) -> Fact:
+        """The choice as a fact."""
+        if self.num_contexts == 1:
+            return Fact("one type", "estimated")
+        last = self.trials[self.num_contexts]
+        numbers = {"types": self.num_contexts, "gain": last.gain, "error": last.error}
+        return Fact("types chosen", "estimated", (), numbers)
+
+    @property
     def sentence(self) -> str:
         """The choice in words."""
-        last = self.trials[self.num_contexts]
-        if self.num_contexts == 1:
-            return "One type predicts episodes that were held out as well as more do: there may be nothing to adapt to."
-        return (
-            f"{self.num_contexts} types predict episodes that were held out best: {last.gain:.4f} nats an episode "
-            f"above {self.num_contexts - 1} (standard error {last.error:.4f})."
-        )
+        return self.fact.sentence
 
 
 def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float = 1.0, seed: int = 0) -> Choice:

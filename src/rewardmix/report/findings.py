@@ -275,7 +275,7 @@ def _log_record(fitted: Fitted) -> dict[str, Any]:
     info = fitted.info
     parts = {
         name: getattr(info, name)
-        for name in ("notes", "coverage", "logging", "support", "held_out", "bootstrap", "off_policy")
+        for name in ("notes", "coverage", "logging", "support", "checkup", "held_out", "bootstrap", "off_policy")
     }
     plain = {name: None if part is None else dataclasses.asdict(part) for name, part in parts.items()}
     return {
@@ -323,5 +323,11 @@ def _log_sections(fitted: Fitted) -> list[dict[str, Any]]:
             "rows": tried,
         },
         _types_section(info),
+        {
+            "title": "What is taken for granted",
+            "paragraphs": list(info.checkup.sentences),
+            "columns": [],
+            "rows": [],
+        },
         {"title": "What to make of it", "paragraphs": list(info.sentences), "columns": [], "rows": []},
     ]
