@@ -120,6 +120,8 @@ def read_plainly(files, names, *, horizon=None, reward_values=None, num_states=N
     steps = [whole(v) for file in files for v in file.get("step", ())]
     base = 1 if min((s for s in steps if isinstance(s, int)), default=0) == 1 else 0
     good, seen, bad = [], 0, 0
+    if any(out_of_order(file, base) for file in files):
+        files = [put_in_order(file) for file in files]
     for file in files:
         for begin, end in runs_of([identity(v) for v in file["episode"]]):
             rows = [{role: values[i] for role, values in file.items()} for i in range(begin, end)]
@@ -137,15 +139,17 @@ def read_plainly(files, names, *, horizon=None, reward_values=None, num_states=N
 
 
 def present_roles(files, names):
-    optional = names.get("next_state") == "next_state"
+    optional = {role: names.get(role) == role for role in ("next_state", "step")}
+    kept = []
     roles = [role for role in names if names[role] is not None]
     for role in roles:
         there = [names[role] in file for file in files]
         if not all(there):
-            if role == "next_state" and optional and not any(there):
-                return [other for other in roles if other != role]
+            if optional.get(role) and not any(there):
+                continue
             raise Refused(f"no {role} in some file")
-    return roles
+        kept.append(role)
+    return kept
 
 
 def is_text(files, role):
@@ -177,12 +181,36 @@ def identity(value):
 
 
 def runs_of(ids):
-    """(begin, end) of rows with one id after the other; an id that comes back later cannot be counted."""
+    """(begin, end) of rows with one id after the other."""
     borders = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]] + [len(ids)]
-    known = [ids[i] for i in borders[:-1] if ids[i] is not None]
-    if len(set(known)) < len(known):
-        raise Refused("an episode in two places")
     return list(pairwise(borders))
+
+
+def out_of_order(file, base=0):
+    """Whether an id comes back later, or a step comes after a later one of its episode (or before the first)."""
+    ids = [identity(value) for value in file["episode"]]
+    runs = runs_of(ids)
+    known = [ids[begin] for begin, _ in runs if ids[begin] is not None]
+    if len(set(known)) < len(known):
+        return True
+    steps = [whole(value) for value in file.get("step", ())]
+    for begin, end in runs if steps else ():
+        numbers = [step - base for step in steps[begin:end] if isinstance(step, int)]
+        if any(step < max([0, *numbers[:t]]) for t, step in enumerate(numbers)):
+            return True
+    return False
+
+
+def put_in_order(file):
+    """The rows of a file by the first row of their episode, and by their steps; rows that are equal stay."""
+    ids = [identity(value) for value in file["episode"]]
+    steps = [whole(value) for value in file.get("step", [0] * len(ids))]
+    number = {None: -3, STRANGE: -2}
+    rows = sorted(
+        range(len(ids)),
+        key=lambda i: (ids.index(ids[i]), steps[i] if isinstance(steps[i], int) else -(2**40) + number[steps[i]]),
+    )
+    return {role: [values[i] for i in rows] for role, values in file.items()}
 
 
 def size_of(files, roles, text, declared, labels):

@@ -104,6 +104,10 @@ def plainly(rows):
     """
     steps = [row["step"] for row in rows if row["step"] is not None and abs(row["step"]) < 2**31]
     base = 1 if steps and min(steps) == 1 else 0
+    file = {name: [row[name] for row in rows] for name in VALUES}
+    if oracles.out_of_order(file, base):
+        file = oracles.put_in_order(file)
+        rows = [dict(zip(file, values, strict=True)) for values in zip(*file.values(), strict=True)]
     runs = []
     for row in rows:
         if runs and runs[-1][0]["episode"] == row["episode"]:

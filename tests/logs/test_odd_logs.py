@@ -282,7 +282,7 @@ def test_episode_numbers_that_wrap_around_and_come_again_are_noticed(given):
     quarter = 1 << 62
     ids = [-(1 << 63) + 1 + k * quarter for k in (0, 1, 2, 3)]
     rows = {"episode": [*ids, ids[0]], "step": [0] * 5, "state": [0] * 5, "action": [0] * 5, "reward": [0, 1, 0, 1, 0]}
-    with pytest.raises(InputError, match="episodes in two places of a file: 1"):
+    with pytest.raises(InputError, match="duplicate steps: 1"):
         logs.read(given(pa.table(rows)))
 
 

@@ -92,6 +92,10 @@ class ParquetPiece:
             groups = list(range(self.first, self.first + self.count))
             yield from _batches(file, groups, columns)
 
+    def form(self, columns: Sequence[str]) -> Any:
+        """The types of these columns; call it inside ``reading``."""
+        return library().schema([open_parquet(self.path).schema_arrow.field(name) for name in columns])
+
     def neighbour(self, columns: list[str], texts: frozenset[str], *, before: bool) -> Iterator[Any]:
         """Tables of the row groups before (nearest first, one each), or of those after, in order."""
         with reading(self.name):
@@ -122,6 +126,10 @@ class TablePiece:
     def rows(self) -> int:
         """How many."""
         return int(self.table.num_rows)
+
+    def form(self, columns: Sequence[str]) -> Any:
+        """The types of these columns."""
+        return self.table.select(list(columns)).schema
 
     def batches(self, columns: list[str], texts: frozenset[str]) -> Iterator[Any]:
         """The rows."""
@@ -161,6 +169,12 @@ def value_type(kind: Any) -> Any:
     return kind.value_type if library().types.is_dictionary(kind) else kind
 
 
+def sortable_type(kind: Any) -> Any:
+    """The type of values that Arrow can take out of a column in another order: dictionaries and views written out."""
+    pa, kind = library(), value_type(kind)
+    return pa.large_string() if pa.types.is_string_view(kind) else kind
+
+
 def is_text(kind: Any) -> bool:
     """Whether an Arrow type holds labels."""
     types, kind = library().types, value_type(kind)
@@ -172,6 +186,12 @@ def is_number(kind: Any) -> bool:
     types, kind = library().types, value_type(kind)
     plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
     return bool(plain or types.is_decimal(kind))
+
+
+def is_time(kind: Any) -> bool:
+    """Whether an Arrow type holds points in time."""
+    types, kind = library().types, value_type(kind)
+    return bool(types.is_timestamp(kind) or types.is_date(kind))
 
 
 def is_whole_decimal(kind: Any) -> bool:

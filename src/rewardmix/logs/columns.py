@@ -28,6 +28,10 @@ NO_EPISODE = -(1 << 63)
 """An episode that is null, or no whole number."""
 
 
+DIGITS_BELOW = 1 << 22
+"""Above it neighbouring floats are about as far apart as rewards that count as equal."""
+
+
 @dataclass(frozen=True)
 class Names:
     """How the columns are called.
@@ -39,6 +43,7 @@ class Names:
         action: whole numbers from 0, or text.
         reward: numbers.
         next_state: where the action led, used if there is such a column; None: ignore it.
+        time: when it happened, which orders the rows of an episode instead of steps; None: steps do.
     """
 
     episode: str = "episode"
@@ -47,6 +52,7 @@ class Names:
     action: str = "action"
     reward: str = "reward"
     next_state: str | None = "next_state"
+    time: str | None = None
 
     @property
     def roles(self) -> dict[str, str]:
@@ -60,6 +66,51 @@ class Names:
 
 
 @dataclass(frozen=True)
+class Bins:
+    """Rewards in bins.
+
+    Attributes:
+        borders: the smallest reward of each bin but the first.
+        values: what a reward of each bin counts as.
+    """
+
+    borders: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def __call__(self, rewards: Floats) -> Floats:
+        """What rewards count as; what is not finite stays."""
+        finite = np.isfinite(rewards)
+        place = np.searchsorted(self.borders, to_nine_digits(np.where(finite, rewards, 0.0)), side="right")
+        return np.where(finite, np.asarray(self.values)[place], rewards)
+
+
+@dataclass(frozen=True)
+class Folding:
+    """Rare states as one.
+
+    Attributes:
+        kept: labels or numbers of the states that are none of the rare ones, in order.
+        names: what they are called, and last what the rare ones are called together.
+    """
+
+    kept: tuple[Any, ...]
+    names: tuple[str, ...]
+
+    @property
+    def other(self) -> int:
+        """The index of the rare ones."""
+        return len(self.kept)
+
+    def __call__(self, states: NDArray[np.int32]) -> NDArray[np.int32]:
+        """States that are numbers, as indices; what is no state stays."""
+        kept = np.asarray(self.kept, np.int32)
+        place = np.searchsorted(kept, states)
+        known = kept[np.minimum(place, kept.size - 1)] == states
+        folded = np.where(known, place, self.other).astype(np.int32)
+        return np.where(states < 0, states, folded)
+
+
+@dataclass(frozen=True)
 class Coding:
     """How values become numbers.
 
@@ -69,6 +120,8 @@ class Coding:
         state_names: index -> label, if the states are labels.
         action_names: index -> label, if the actions are labels.
         first_step: number of the first step, 0 or 1.
+        bins: of the rewards, if they are put into bins.
+        folding: of the states, if rare ones are one.
     """
 
     names: Names
@@ -76,6 +129,8 @@ class Coding:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     first_step: int = 0
+    bins: Bins | None = None
+    folding: Folding | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +179,14 @@ def decoded(table: Any, coding: Coding) -> Columns:
     step = none if names.step is None else whole_numbers(table.column(names.step), names.step)
     if coding.first_step:
         step = np.where(step <= STRANGE, step, step - np.int32(coding.first_step))
-    following = none if names.next_state is None else _indices(table, names.next_state, coding.state_names)
+    following = none if names.next_state is None else _states(table, names.next_state, coding)
+    paid = numbers(table.column(names.reward), names.reward)
     return Columns(
         episode_numbers(table.column(names.episode), names.episode),
         step,
-        _indices(table, names.state, coding.state_names),
+        _states(table, names.state, coding),
         _indices(table, names.action, coding.action_names),
-        numbers(table.column(names.reward), names.reward),
+        paid if coding.bins is None else coding.bins(paid),
         following,
     )
 
@@ -144,6 +200,12 @@ def numbers(column: Any, name: str) -> Floats:
     return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
 
 
+def to_nine_digits(paid: Floats) -> Floats:
+    """Finite values to nine digits after the point, where floats of that size have so many."""
+    small = np.abs(paid) < DIGITS_BELOW
+    return np.where(small, np.round(np.where(small, paid, 0.0), 9), paid) + 0.0
+
+
 def distinct_numbers(column: Any, name: str) -> Floats:
     """The distinct numbers of a column as floats."""
     pa = arrow.library()
@@ -155,13 +217,32 @@ def labels(column: Any) -> list[str]:
     return [label for label in _dictionary(column)[1] if label is not None]
 
 
-def _indices(table: Any, name: str, vocabulary: tuple[str, ...]) -> NDArray[np.int32]:
+def label_counts(column: Any, name: str, texts: frozenset[str]) -> dict[Any, int]:
+    """How often each label of a column of text occurs, or each whole number from 0."""
+    if name in texts:
+        codes, found = _dictionary(column)
+        counts = np.bincount(codes[codes >= 0], minlength=len(found))
+        return {label: int(n) for label, n in zip(found, counts, strict=True) if label is not None and n}
+    whole = whole_numbers(column, name)
+    values, counts = np.unique(whole[whole >= 0], return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _states(table: Any, name: str, coding: Coding) -> NDArray[np.int32]:
+    """The indices of states, rare ones as one."""
+    folding = coding.folding
+    if folding is None or coding.state_names:
+        return _indices(table, name, coding.state_names, STRANGE if folding is None else folding.other)
+    return folding(whole_numbers(table.column(name), name))
+
+
+def _indices(table: Any, name: str, vocabulary: tuple[str, ...], unknown: int = STRANGE) -> NDArray[np.int32]:
     column = table.column(name)
     if not vocabulary:
         return whole_numbers(column, name)
     codes, found = _dictionary(column)
     places = {label: i for i, label in enumerate(vocabulary)}
-    index = [MISSING if label is None else places.get(label, STRANGE) for label in found]
+    index = [MISSING if label is None else places.get(label, unknown) for label in found]
     return np.array([*index, MISSING], np.int32)[codes]
 
 

@@ -343,15 +343,7 @@ def _validated(
 
 
 def _sentences(info: FitInfo) -> tuple[str, ...]:
-    out = []
-    if info.notes.skipped:
-        out.append(
-            f"{info.notes.skipped} of {info.notes.episodes} episodes were bad and left out: "
-            + "; ".join(str(problem) for problem in info.notes.problems)
-            + "."
-        )
-    if info.notes.cut:
-        out.append(f"{info.notes.cut} borders between parts of the file cut an episode, which was put together again.")
+    out = list(info.notes.sentences)
     if info.choice is not None:
         out.append(info.choice.sentence)
     elif min(info.criterion, key=lambda m: info.criterion[m]) == 1:

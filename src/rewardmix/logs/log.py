@@ -184,6 +184,21 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Repair:
+    """One kind of thing that was done to the rows so that they can be read.
+
+    Attributes:
+        kind: what it was done to, in the plural.
+        count: to how many.
+        sentence: what was done, in words.
+    """
+
+    kind: str
+    count: int
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Notes:
     """What was met on reading.
 
@@ -194,6 +209,7 @@ class Notes:
         problems: of the ones that were skipped.
         cut: borders between parts that cut an episode, which was put together again.
         name: of the source.
+        repairs: what was done to the rows so that they can be read.
     """
 
     rows: int
@@ -202,11 +218,23 @@ class Notes:
     problems: tuple[Problem, ...] = ()
     cut: int = 0
     name: str = "episodes in memory"
+    repairs: tuple[Repair, ...] = ()
 
     @property
     def skipped(self) -> int:
         """Bad episodes that were dropped."""
         return self.episodes - self.kept
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a reader should know of it, in words."""
+        out = [repair.sentence for repair in self.repairs]
+        if self.skipped:
+            reasons = "; ".join(str(problem) for problem in self.problems)
+            out.append(f"{self.skipped} of {self.episodes} episodes were bad and left out: {reasons}.")
+        if self.cut:
+            out.append(f"{self.cut} borders between parts of the file cut an episode, which was put together again.")
+        return tuple(out)
 
 
 @dataclass(frozen=True, eq=False)

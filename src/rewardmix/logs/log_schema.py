@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import Floats, as_count, as_reward_values, at, first, refuse
 from rewardmix.belief import SAME_REWARD
 from rewardmix.logs import arrow
-from rewardmix.logs.columns import LARGEST_INDEX, STRANGE, Names, distinct_numbers, labels, whole_numbers
+from rewardmix.logs.columns import (
+    LARGEST_INDEX,
+    STRANGE,
+    Names,
+    distinct_numbers,
+    labels,
+    to_nine_digits,
+    whole_numbers,
+)
 
 MOST_STATE_ACTIONS = 1 << 24
 """More are surely identifiers that were meant as something else; and x*Z + z has to fit into four bytes."""
@@ -129,9 +137,6 @@ def as_names(argument: str, names: Iterable[object], count: int | None = None) -
 MOST_VALUES = 127
 """More that nobody declared are surely measurements."""
 
-DIGITS_BELOW = 1 << 22
-"""Above it neighbouring floats are about as far apart as rewards that count as equal."""
-
 
 @dataclass(frozen=True)
 class FoundValues:
@@ -145,7 +150,7 @@ class FoundValues:
     def __add__(self, other: FoundValues) -> FoundValues:
         every = {role: self[role] | other[role] for role in self.values | other.values}
         if len(every.get("reward", ())) > MOST_VALUES:
-            advice = "a few values; round them, or declare reward_values"
+            advice = "a few values; put them into bins (bins=20), round them, or declare reward_values"
             refuse("rewards", f"more than {MOST_VALUES} different values", advice)
         return FoundValues({role: found if role == "reward" else _ends(found) for role, found in every.items()})
 
@@ -175,10 +180,8 @@ def _from_column(column: Any, role: str, name: str, texts: frozenset[str]) -> fr
 
 
 def rounded(paid: Floats) -> frozenset[float]:
-    """The finite values among these to nine digits after the point, where floats of that size have so many."""
-    finite = paid[np.isfinite(paid)]
-    small = np.abs(finite) < DIGITS_BELOW
-    return frozenset(np.unique(np.where(small, np.round(np.where(small, finite, 0.0), 9), finite) + 0.0).tolist())
+    """The finite values among these to nine digits."""
+    return frozenset(np.unique(to_nine_digits(paid[np.isfinite(paid)])).tolist())
 
 
 def _ends(values: frozenset[Any]) -> frozenset[Any]:

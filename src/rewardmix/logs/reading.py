@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,7 @@ from rewardmix.logs import arrow
 from rewardmix.logs.checking import (
     NO_LIMIT,
     PROBLEM_KINDS,
+    UNSORTED,
     WORDS,
     Checked,
     Limits,
@@ -25,34 +27,19 @@ from rewardmix.logs.checking import (
     episode_ids,
     good_episodes,
 )
-from rewardmix.logs.columns import NO_EPISODE, Coding, Names
-from rewardmix.logs.log import Compact, Log, Notes, Problem, StoredPart, stored
-from rewardmix.logs.log_schema import (
-    FoundValues,
-    LogSchema,
-    as_distinct_rewards,
-    as_horizon,
-    as_names,
-    find_values,
-)
+from rewardmix.logs.coarsening import bins_for, folding_for
+from rewardmix.logs.columns import NO_EPISODE, Bins, Coding, Folding, Names
+from rewardmix.logs.declaration import Declared, as_declared, as_names_and_pause, as_wishes, labelled
+from rewardmix.logs.log import Compact, Log, Notes, Problem, Repair, StoredPart, stored
+from rewardmix.logs.log_schema import FoundValues, LogSchema, find_values
 from rewardmix.logs.minari import is_dataset, read_minari
+from rewardmix.logs.sessions import Room, cut_at_pauses, sorted_by_step, sorted_by_time
 from rewardmix.logs.sources import Source, source_of
+from rewardmix.logs.times import Pause
 from rewardmix.logs.workers import Callback, Workers, as_executor, reported
 
 ROWS_PER_PART = 1 << 21
 """Enough to make starting a part cheap, few enough for many parts to be in memory."""
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What the caller (or the file) says about the log; None where nobody does."""
-
-    num_states: int | None = None
-    num_actions: int | None = None
-    horizon: int | None = None
-    reward_values: tuple[float, ...] | None = None
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
 
 
 def read(
@@ -65,6 +52,9 @@ def read(
     num_actions: int | None = None,
     state_names: Sequence[str] = (),
     action_names: Sequence[str] = (),
+    session_gap: float | str | timedelta | None = None,
+    bins: int | None = None,
+    fold: int | None = None,
     skip_bad: bool = False,
     rows_per_part: int = ROWS_PER_PART,
     executor: Executor | None = None,
@@ -76,89 +66,70 @@ def read(
         source: a path or pattern of Parquet or CSV files, several paths, a directory of them, a pyarrow, pandas or
             polars table, a Minari dataset (open, or "minari:ID"), or ``Episodes``.
         columns: what columns are called, where not episode, step, state, action, reward (and next_state, if there is
-            one): {"state": "page", "step": None}. Without a step column rows are taken to be complete and in order.
+            one): {"state": "page"}. Without a step column rows are taken to be complete and in order. "time" names a
+            column of timestamps or numbers that orders the rows of an episode instead of steps; "visitor" one that is
+            in the place of the episode if only visitors are known: their sessions end where they pause.
         horizon: most steps of an episode; left out, the longest episode has it.
         reward_values: values a reward can take; left out, those that occur.
         num_states: S; left out, one more than the largest, or the number of labels.
         num_actions: A, likewise.
         state_names: labels in the order of their indices; left out, those that occur, sorted.
         action_names: likewise.
+        session_gap: the longest pause within a session of a visitor: seconds, or text such as "30m".
+        bins: rewards of more different values than this are put into so many bins of about equal counts, and count as
+            the mean of their bin.
+        fold: states that were seen fewer times than this count as one, called "other".
         skip_bad: drop episodes with problems instead of refusing the log; ``log.notes`` says how many.
         rows_per_part: about how many rows are read, kept and worked on at a time.
         executor: who reads, a ``concurrent.futures.Executor`` (``process_pool(n)``) or a Dask client; left out, this
             process. Files have to be at the same paths for all workers.
         on_update: called with (parts read, parts in all).
     """
-    names = Names(**_roles(columns))
-    declared = _declared(horizon, reward_values, num_states, num_actions, state_names, action_names)
-    drop = _as_truth("skip_bad", skip_bad)
+    names, pause = as_names_and_pause(columns, session_gap)
+    wishes = as_wishes(pause, bins, fold, skip_bad)
+    declared = as_declared(horizon, reward_values, num_states, num_actions, state_names, action_names)
     check_callback("on_update", on_update)
     workers = Workers(as_executor(executor))
-    size = as_count("rows_per_part", rows_per_part)
+    room = Room(as_count("rows_per_part", rows_per_part), workers.folder)
     if isinstance(source, Log):
         refuse("source", "a Log", "something to read; a log that was read goes to fit() as it is")
     if is_dataset(source) or (isinstance(source, str) and source.startswith("minari:")):
         dataset = source.removeprefix("minari:") if isinstance(source, str) else source
         source = read_minari(dataset, horizon=declared.horizon, reward_values=declared.reward_values)
+    wishes.check(declared, table=not isinstance(source, Episodes))
     if isinstance(source, Episodes):
         return _of_episodes(source, declared, workers)
-    found = source_of(source, names, size, _labelled(names, declared), workers.folder)
-    return _checked_log(found, _completed(declared, found), workers, drop, on_update)
+    found = source_of(source, names, room.rows, labelled(names, declared), workers.folder)
+    found, repairs = _arranged(found, names, pause, room)
+    declared = wishes.of(declared.completed(found.metadata))
+    binned, done = bins_for(found, wishes.bins, workers)
+    folding, folded = folding_for(found, wishes.fold, workers)
+    prepared = Prepared(found, declared.coarsened(binned, folding), binned, folding, (*repairs, *done, *folded))
+    return _checked_log(prepared, room, workers, wishes.skip_bad, on_update)
 
 
-def _declared(
-    horizon: Any, reward_values: Any, num_states: Any, num_actions: Any, state_names: Any, action_names: Any
-) -> Declared:
-    """What somebody says about a log, checked."""
-    states = None if num_states is None else as_count("num_states", num_states)
-    actions = None if num_actions is None else as_count("num_actions", num_actions)
-    return Declared(
-        states,
-        actions,
-        None if horizon is None else as_horizon(horizon),
-        None if reward_values is None else tuple(as_distinct_rewards(reward_values).tolist()),
-        as_names("state_names", state_names, states),
-        as_names("action_names", action_names, actions),
-    )
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A source that is ready to be checked, what is known about it, and what was done to it."""
+
+    source: Source
+    declared: Declared
+    bins: Bins | None
+    folding: Folding | None
+    repairs: tuple[Repair, ...]
 
 
-def _labelled(names: Names, declared: Declared) -> frozenset[str]:
-    """Columns whose labels were declared: text, even if all of it looks like numbers."""
-    states = (names.state, names.next_state) if declared.state_names else ()
-    actions = (names.action,) if declared.action_names else ()
-    return frozenset(name for name in (*states, *actions) if name is not None)
-
-
-def _roles(columns: Any) -> dict[str, Any]:
-    if columns is None:
-        return {}
-    known = {field: getattr(Names, field) for field in Names.__dataclass_fields__}
-    if not isinstance(columns, Mapping):
-        refuse("columns", type(columns).__name__, "a mapping such as {'state': 'page', 'step': None}")
-    for role, name in columns.items():
-        if role not in known:
-            refuse("columns", repr(role), f"one of {', '.join(known)}")
-        if name is None and role not in ("step", "next_state"):
-            refuse(f"columns[{role!r}]", None, "the name of a column")
-        if name is not None and not isinstance(name, str):
-            refuse(f"columns[{role!r}]", repr(name), "the name of a column, or None")
-    taken: dict[str, str] = {}
-    for role, name in {**known, **columns}.items():
-        if name is not None and taken.setdefault(name, role) != role:
-            refuse("columns", f"{name!r} for {taken[name]} and for {role}", "a column for each role")
-    return dict(columns)
-
-
-def _completed(declared: Declared, source: Source) -> Declared:
-    """What the caller says; where nothing, what the file says about itself."""
-    metadata = source.metadata
-    if not metadata:
-        return declared
-    filled = {
-        name: value if (value := getattr(declared, name)) not in (None, ()) else metadata.get(name, value)
-        for name in Declared.__dataclass_fields__
-    }
-    return _declared(**filled)
+def _arranged(source: Source, asked: Names, pause: Pause | None, room: Room) -> tuple[Source, tuple[Repair, ...]]:
+    """Rows in the order of their times, if there are times; and what was done."""
+    if pause is not None:
+        return cut_at_pauses(source, pause, room)
+    if source.names.time is not None:
+        return sorted_by_time(source, room)
+    if source.names.step is None and asked.step is not None:
+        rows = sum(piece.rows for piece in source.pieces)
+        text = f"There is no column {asked.step!r}: the {rows} rows were taken to be complete and in order."
+        return source, (Repair("rows without a step", rows, text),)
+    return source, ()
 
 
 def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Log:
@@ -184,17 +155,22 @@ def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Lo
     return Log(schema, tuple(map(stored, parts, files)), workers, Notes(rows, len(episodes), len(episodes)))
 
 
-def _checked_log(
-    source: Source, declared: Declared, workers: Workers, skip_bad: bool, on_update: Callback | None
-) -> Log:
-    coding, limits = _agreed(source, declared, workers)
+def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: bool, on_update: Callback | None) -> Log:
+    source, declared, repairs = prepared.source, prepared.declared, prepared.repairs
+    coding, limits = _agreed(prepared, workers)
     checked = _checked(source.pieces, coding, limits, workers, on_update)
     pieces, checked, cut = _mended(source.pieces, checked, coding, limits, workers)
-    problems, twice = _all_problems(pieces, checked, coding, workers)
+    problems = _all_problems(pieces, checked, coding, workers)
+    if problems.keys() & {UNSORTED, PROBLEM_KINDS}:
+        source, done = sorted_by_step(source, room)
+        repairs += done
+        checked = _checked(source.pieces, coding, limits, workers)
+        problems = _all_problems(source.pieces, checked, coding, workers)
+    listed = tuple(problems[kind] for kind in sorted(problems))
     episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
     _check_row_count(source, checked)
-    if problems and (not skip_bad or twice):
-        _refuse_all(problems, episodes - kept, episodes, skip_bad)
+    if problems and not skip_bad:
+        _refuse_all(listed, episodes - kept, episodes)
     if not kept:
         found = f"{episodes} episodes, all of them bad" if episodes else "no episodes"
         refuse("log", found, "at least one good episode")
@@ -202,7 +178,7 @@ def _checked_log(
     sizes = limits.num_states, limits.num_actions, horizon, np.asarray(limits.reward_values)
     labels = coding.state_names or declared.state_names, coding.action_names or declared.action_names
     schema = LogSchema(*sizes, *labels)
-    notes = Notes(sum(one.rows for one in checked), episodes, kept, problems, cut, source.name)
+    notes = Notes(sum(one.rows for one in checked), episodes, kept, listed, cut, source.name, repairs)
     return Log(schema, tuple(one.part for one in checked if len(one.part)), workers, notes)
 
 
@@ -220,8 +196,9 @@ def _checked(
     ]
 
 
-def _agreed(source: Source, declared: Declared, workers: Workers) -> tuple[Coding, Limits]:
+def _agreed(prepared: Prepared, workers: Workers) -> tuple[Coding, Limits]:
     """How labels become numbers, and what a good row is: declared, or found in the rows."""
+    source, declared = prepared.source, prepared.declared
     names, texts = source.names, source.texts
     by_name = names.state in texts, names.action in texts
     states_open = not declared.state_names if by_name[0] else declared.num_states is None
@@ -246,6 +223,7 @@ def _agreed(source: Source, declared: Declared, workers: Workers) -> tuple[Codin
         _check_labels(names.action, "actions", actions, declared.num_actions)
     first_step = 1 if min(found["step"], default=0) == 1 else 0
     coding = Coding(names, texts, states if by_name[0] else (), actions if by_name[1] else (), first_step)
+    coding = replace(coding, bins=prepared.bins, folding=prepared.folding)
     limits = Limits(
         declared.num_states or len(states) or max(seen_states, default=0) + 1,
         declared.num_actions or len(actions) or max(seen_actions, default=0) + 1,
@@ -262,12 +240,6 @@ def _check_labels(column: str, role: str, labels: Sequence[str], count: int | No
     if count not in (None, len(labels)):
         advice = f"{len(labels)}, the number of labels of {role}; {role[:-1]}_names declares more"
         refuse(f"num_{role}", count, advice)
-
-
-def _as_truth(argument: str, value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        refuse(argument, repr(value), "True or False")
-    return bool(value)
 
 
 def _check_limits(limits: Limits) -> None:
@@ -308,8 +280,8 @@ def _touch(one: Checked, following: Checked) -> bool:
 
 def _all_problems(
     pieces: Sequence[Any], checked: Sequence[Checked], coding: Coding, workers: Workers
-) -> tuple[tuple[Problem, ...], bool]:
-    """The problems of all pieces by kind, and whether an episode is in two places (which cannot be skipped)."""
+) -> dict[int, Problem]:
+    """The problems of all pieces by kind, and that an episode is in two places."""
     merged: dict[int, Problem] = {}
     for one in checked:
         for kind, problem in one.problems.items():
@@ -324,7 +296,7 @@ def _all_problems(
                 label = "one of them" if coding.names.episode in coding.texts else f"episode {ids[times > 1][0]}"
                 first = f"{label} in {path}"
                 merged[PROBLEM_KINDS] = Problem(WORDS[PROBLEM_KINDS], int((times > 1).sum()), first)
-    return tuple(merged[kind] for kind in sorted(merged)), PROBLEM_KINDS in merged
+    return merged
 
 
 def _in_order(of_file: Sequence[Checked]) -> bool:
@@ -341,10 +313,9 @@ def _check_row_count(source: Source, checked: Sequence[Checked]) -> None:
         refuse("path", f"{source.name} with {found} rows", f"{rows} rows, as the file itself says")
 
 
-def _refuse_all(problems: Sequence[Problem], bad: int, episodes: int, skip_bad: bool) -> None:
+def _refuse_all(problems: Sequence[Problem], bad: int, episodes: int) -> None:
     lines = "\n".join(f"  {problem}" for problem in problems)
-    advice = "sort the rows by episode and step" if skip_bad else "skip_bad drops these episodes"
     raise InputError(
         f"log: found {len(problems)} kind{'s' * (len(problems) != 1)} of problems in {bad} of {episodes} episodes, "
-        f"expected none ({advice}):\n{lines}"
+        f"expected none (skip_bad drops these episodes):\n{lines}"
     )

@@ -8,6 +8,7 @@ import os
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class Source:
         names: of the columns, those that are not there left out.
         texts: columns that hold labels.
         metadata: what the files say about themselves, if all of them do and agree.
+        about: other columns that tell which episode it is, of its first row.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Source:
     names: Names
     texts: frozenset[str]
     metadata: dict[str, Any] = field(default_factory=dict)
+    about: tuple[str, ...] = ()
 
 
 def source_of(
@@ -107,6 +110,7 @@ def _parquet_of(path: str, target: str, names: Names, labelled: frozenset[str]) 
             refuse("path", f"an empty file {path!r}", "a CSV file with a header and rows")
         reader = _text_reader(path, labelled)
         times = {f.name for f in reader.schema if f.name in names.listed and pa.types.is_temporal(f.type)}
+        times -= {names.time}
         if times:  # what looks like a date is a label like any other
             reader = _text_reader(path, labelled | times)
         with pa.parquet.ParquetWriter(target, reader.schema, write_page_checksum=True) as writer:
@@ -150,7 +154,7 @@ def _of_files(files: list[str], names: Names, rows_per_part: int, shown: list[st
         every.append((label, there, _kinds(schema, there, label)))
         about = _description(metadata.metadata, label)
         descriptions.append(about)
-        pieces += _pieces(path, label, groups, rows_per_part, checksums=bool(about) or path != label)
+        pieces += file_pieces(path, label, groups, rows_per_part, checksums=bool(about) or path != label)
     there, texts = _one_form(every)
     if not pieces:
         refuse("log", f"no rows in {shown[0]!r}", "at least one episode")
@@ -163,11 +167,12 @@ def _one_form(every: list[tuple[str, Names, dict[str, str]]]) -> tuple[Names, fr
     kinds: dict[str, tuple[str, str]] = {}
     for label, there, found in every:
         if there != names:
-            found_in, not_in = (label, first) if there.next_state else (first, label)
+            role = min(there.roles.keys() ^ names.roles.keys())
+            found_in, not_in = (label, first) if role in there.roles else (first, label)
             refuse(
-                "column 'next_state'",
+                f"column {role!r}",
                 f"it in {found_in!r} and not in {not_in!r}",
-                "it in all files or in none; columns={'next_state': None} leaves it out",
+                f"it in all files or in none; columns={{{role!r}: None}} leaves it out",
             )
         for column, kind in found.items():
             before, where = kinds.setdefault(column, (kind, label))
@@ -186,7 +191,7 @@ def _texts(names: Names, kinds: dict[str, str]) -> frozenset[str]:
     return frozenset(column for column, kind in kinds.items() if kind == TEXT)
 
 
-def _pieces(
+def file_pieces(
     path: str, label: str, groups: list[int], rows_per_part: int, *, checksums: bool
 ) -> list[arrow.ParquetPiece]:
     """Consecutive row groups of at least ``rows_per_part`` rows, but for the last."""
@@ -201,9 +206,11 @@ def _pieces(
 
 
 def _present(known: list[str], names: Names, label: str) -> Names:
-    """The names, without the next state if there is no such column."""
+    """The names, without the next state and the step if nobody said how they are called and there are none."""
     if names.next_state == Names.next_state and names.next_state not in known:
         names = replace(names, next_state=None)
+    if names.step == Names.step and names.step not in known:
+        names = replace(names, step=None)
     for role, name in names.roles.items():
         if known.count(name) != 1:
             many = "no column" if name not in known else "several columns"
@@ -212,7 +219,7 @@ def _present(known: list[str], names: Names, label: str) -> Names:
     return names
 
 
-TEXT, NUMBERS, NOTHING = "text", "numbers", "nothing"
+TEXT, NUMBERS, TIMES, NOTHING = "text", "numbers", "times", "nothing"
 """Kinds of columns."""
 
 
@@ -224,13 +231,15 @@ def _kinds(schema: Any, names: Names, label: str) -> dict[str, str]:
 def _kind(kind: Any, role: str, name: str, label: str) -> str:
     if arrow.is_nothing(kind):
         return NOTHING
+    if role == "time" and arrow.is_time(kind):
+        return TIMES
     if arrow.is_text(kind) and role not in ("step", "reward"):
         return TEXT
-    whole = role != "reward"
+    whole = role not in ("reward", "time")
     if arrow.is_number(kind) and not (whole and arrow.is_fraction(kind)):
         return NUMBERS
-    wanted = "numbers" if not whole else "whole numbers" if role == "step" else "whole numbers, or text"
-    refuse(f"column {name!r}", f"type {kind} in {label!r}", wanted)
+    wanted = {"reward": "numbers", "step": "whole numbers", "time": "timestamps, dates, numbers, or text"}
+    refuse(f"column {name!r}", f"type {kind} in {label!r}", wanted.get(role, "whole numbers, or text"))
 
 
 def _description(metadata: dict[bytes, bytes] | None, label: str) -> dict[str, Any]:
@@ -270,12 +279,14 @@ def _of_table(frame: Any, names: Names, rows_per_part: int) -> Source:
     texts = _texts(names, _kinds(rows.schema, names, "the table"))
     if not rows.num_rows:
         refuse("log", "no rows in the table", "at least one episode")
+    return Source("a table in memory", table_pieces(rows, names.episode, rows_per_part), names, texts)
+
+
+def table_pieces(rows: Any, column: str, rows_per_part: int) -> tuple[arrow.TablePiece, ...]:
+    """Pieces of about ``rows_per_part`` rows of a table, cut where the episode in ``column`` changes."""
     with arrow.reading("the table"):
-        episode = episode_numbers(rows.column(names.episode), names.episode)
+        episode = episode_numbers(rows.column(column), column)
     starts = np.append(np.flatnonzero(np.append(True, episode[1:] != episode[:-1])), episode.size)
     wanted = np.arange(0, episode.size, min(rows_per_part, episode.size))
     cuts = np.unique(np.append(starts[np.searchsorted(starts, wanted)], episode.size))
-    pieces = [
-        arrow.TablePiece(rows.slice(a, b - a)) for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
-    ]
-    return Source("a table in memory", tuple(pieces), names, texts)
+    return tuple(arrow.TablePiece(rows.slice(a, b - a)) for a, b in pairwise(cuts.tolist()))

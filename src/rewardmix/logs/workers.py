@@ -127,6 +127,10 @@ class TemporaryFolder:
         """The path of a new file."""
         return str(self._path / f"{next(self._numbers)}{ending}")
 
+    def remove(self, path: str) -> None:
+        """Take a file away that is not needed any more."""
+        Path(path).unlink(missing_ok=True)
+
 
 @dataclass(frozen=True, eq=False)
 class Workers:
