@@ -1,0 +1,99 @@
+"""Is what ``fit`` returns worse than what wrote the log? Worlds, logging policies and sizes, with exact values.
+
+python -m benchmarks.safety.run [--quick] [--parts 300,3000,30000,chain,calibration]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.record import run
+from benchmarks.safety import analysis, settings
+from benchmarks.safety.loggers import logger_of, of_controller, world_of
+from rewardmix import logs
+from rewardmix.evaluation import controller_value
+from rewardmix.planning import plan
+
+QUICK = ("probe", "random (3, 2, 4)")
+
+
+def cells(size: int, quick: bool) -> Iterator[dict[str, Any]]:
+    """Every world and logging policy, seed after seed."""
+    names = QUICK if quick else tuple(settings.WORLDS)
+    best = {name: plan(world_of(name), gap=1e-3).lower for name in names}
+    for seed in range(2 if quick else settings.SEEDS):
+        for name in names:
+            for kind in settings.POLICIES:
+                yield cell(name, kind, size, seed, best[name])
+
+
+def cell(name: str, kind: str, size: int, seed: int, best: float) -> dict[str, Any]:
+    """One log, fitted with caution; a uniform one also without."""
+    model = world_of(name)
+    place = tuple(settings.WORLDS).index(name), settings.POLICIES.index(kind), size, seed
+    logger = logger_of(kind, model, np.random.default_rng([*place, 0]))
+    episodes = logger.play(model, size, np.random.default_rng([*place, 1]))
+    ask = partial(logs.fit, episodes, num_contexts=model.num_contexts, resamples=0, share_held_out=0.0, seed=seed)
+    fitted = ask()
+    support = fitted.info.support
+    row = {
+        "world": name,
+        "log": kind,
+        "episodes": size,
+        "seed": seed,
+        "best": best,
+        "logged": logger.value(model),
+        "value": controller_value(fitted.plan.policy, model),
+        "kept": support.kept,
+        "thin": support.thin,
+        "left": support.left,
+    }
+    return {**row, "bold": controller_value(ask(pessimism=0.0).plan.policy, model)}
+
+
+def chain(quick: bool) -> Iterator[dict[str, Any]]:
+    """Week after week, each on the log of the week before alone."""
+    model = world_of(settings.CHAIN_WORLD)
+    best = plan(model, gap=1e-3).lower
+    for seed in range(2 if quick else settings.CHAINS):
+        rng = np.random.default_rng([seed, 2])
+        logger = logger_of("uniform", model, rng)
+        for week in range(1, settings.WEEKS + 1):
+            episodes = logger.play(model, settings.WEEKLY, rng)
+            policy = logs.fit(episodes, resamples=0, share_held_out=0.0, seed=seed).plan.policy
+            yield {"seed": seed, "week": week, "value": controller_value(policy, model), "best": best}
+            logger = of_controller(policy, model)
+
+
+def calibration(quick: bool) -> Iterator[dict[str, Any]]:
+    """Whether the intervals that ``fit`` prints hold what its policy earns."""
+    for number in range(5 if quick else settings.CALIBRATION_LOGS):
+        for name in settings.CALIBRATED:
+            for kind in settings.CALIBRATION_POLICIES:
+                model = world_of(name)
+                logger = logger_of(kind, model, np.random.default_rng([number, 3]))
+                episodes = logger.play(model, settings.CALIBRATION_EPISODES, np.random.default_rng([number, 4]))
+                fitted = logs.fit(episodes, num_contexts=model.num_contexts, seed=number)
+                value, off, boot = (
+                    controller_value(fitted.plan.policy, model),
+                    fitted.info.off_policy,
+                    fitted.info.bootstrap,
+                )
+                row = {"world": name, "log": kind, "number": number, "value": value, "supported": off.supported}
+                if off.supported:
+                    row |= {"lower": off.lower, "upper": off.upper}
+                yield {**row, "boot_lower": boot.lower, "boot_upper": boot.upper}
+
+
+def of_size(size: int) -> Callable[[bool], Iterator[dict[str, Any]]]:
+    """A part: all cells of one size."""
+    return lambda quick: cells(size, quick)
+
+
+if __name__ == "__main__":
+    parts = {str(size): of_size(size) for size in settings.SIZES}
+    run(__doc__, "safety", {**parts, "chain": chain, "calibration": calibration}, analysis.told)
