@@ -29,6 +29,7 @@ from rewardmix._core.checks import (
     as_floats,
     as_indices,
     as_instance,
+    as_number,
     as_reward_values,
     check_probabilities,
     owned,
@@ -222,6 +223,56 @@ class BeliefPolicy:
         step, state, belief = memory
         outcome = bayes.outcome_of(reward, self.model.reward_values)
         return step + 1, next_state, bayes.update(belief, self.model.laws[:, state, action, outcome])
+
+
+@dataclass(frozen=True, eq=False)
+class Exploring:
+    """Another policy, but with a small chance any action: what it writes supports the next fit.
+
+    A controller moves by the reward alone, also after an action that was not its own.
+
+    Attributes:
+        policy: the other one.
+        explore: chance of a step to play any action, all equally likely.
+        num_actions: A.
+    """
+
+    policy: Policy
+    explore: float
+    num_actions: int
+
+    def __post_init__(self) -> None:
+        _as_share("explore", self.explore)
+
+    def start(self, state: int) -> Any:
+        """As the other."""
+        return self.policy.start(state)
+
+    def act(self, memory: Any, rng: np.random.Generator) -> int:
+        """As the other, or any action."""
+        own = self.policy.act(memory, rng)
+        return int(rng.integers(self.num_actions)) if rng.random() < self.explore else own
+
+    def observe(self, memory: Any, action: int, reward: float, next_state: int) -> Any:
+        """As the other."""
+        return self.policy.observe(memory, action, reward, next_state)
+
+
+def exploring(policy: Policy, explore: float, num_actions: int) -> Policy:
+    """The policy with a floor: any action with chance ``explore``; a Markov table stays one."""
+    share = _as_share("explore", explore)
+    if not share:
+        return policy
+    if isinstance(policy, MarkovPolicy):
+        return MarkovPolicy((1.0 - share) * policy.table + share / num_actions)
+    return Exploring(policy, share, num_actions)
+
+
+def _as_share(argument: str, value: object) -> float:
+    share = as_number(argument, value)
+    if not 0.0 <= share <= 1.0:
+        refuse(argument, share, "a number from 0 to 1")
+    return share
 
 
 def uniform(model: RewardMixingMDP) -> MarkovPolicy:

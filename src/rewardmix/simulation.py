@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from rewardmix import problems
-from rewardmix._core.checks import as_count, as_seed, check_callback
+from rewardmix._core.checks import Floats, as_count, as_seed, check_callback, refuse
 from rewardmix._core.limits import afford_episodes
 from rewardmix._core.streams import Role, stream
 from rewardmix._core.widths import action_width, length_width, node_width
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.model import RewardMixingMDP
-from rewardmix.policy import Controller, MarkovPolicy, Policy
+from rewardmix.policy import Controller, Exploring, MarkovPolicy, Policy, exploring
 
 CHUNK_EPISODES = 1 << 16
 """Episodes simulated between two calls of ``on_update``. Part of what a seed means, as each chunk has its stream."""
@@ -30,6 +30,7 @@ def simulate(
     episodes: int,
     seed: int = 0,
     *,
+    explore: float = 0.0,
     on_update: Callable[[int], None] | None = None,
 ) -> Episodes:
     """Play ``episodes`` episodes.
@@ -39,13 +40,16 @@ def simulate(
         model_or_env: a model, a problem's name, or a Gymnasium environment with Discrete spaces.
         episodes: how many.
         seed: the same seed gives the same episodes.
+        explore: chance of every step to play any action instead, so that a log of these episodes has support.
         on_update: called with the number of episodes played so far.
     """
     count = as_count("episodes", episodes, least=0)
     as_seed("seed", seed)
     check_callback("on_update", on_update)
     world = problems.make(model_or_env) if isinstance(model_or_env, str) else model_or_env
-    if isinstance(world, RewardMixingMDP) and isinstance(policy, MarkovPolicy | Controller):
+    if explore:
+        policy = exploring(policy, explore, _actions_of(world))
+    if isinstance(world, RewardMixingMDP) and isinstance(_inner(policy), MarkovPolicy | Controller):
         return _simulate_model(policy, world, count, seed, on_update)
     from rewardmix import environments  # a quarter of a second that compiled simulation does not need
 
@@ -54,8 +58,41 @@ def simulate(
     return environments.play(world, policy, count, seed, on_update=on_update)
 
 
+def propensities(policy: Policy, episodes: Episodes) -> Floats:
+    """(K, H): the chance with which a policy took each action of episodes that it played; NaN where there was none.
+
+    Known for Markov tables and controllers, exploring or not.
+    """
+    floor, inner = (policy.explore, policy.policy) if isinstance(policy, Exploring) else (0.0, policy)
+    states, actions = np.maximum(episodes.states[:, :-1], 0), np.maximum(episodes.actions, 0).astype(np.int64)
+    steps = np.arange(episodes.horizon)
+    if isinstance(inner, MarkovPolicy):
+        chance = inner.table[steps, states, actions]
+    elif isinstance(inner, Controller):
+        codes = np.searchsorted(inner.reward_values, episodes.reward_values)[np.maximum(episodes.outcomes, 0)]
+        node, own = inner.first[states[:, 0]], np.empty(actions.shape, np.bool_)
+        for t in steps:
+            own[:, t] = inner.actions[t][states[:, t], node] == actions[:, t]
+            node = inner.successors[t][states[:, t], node, codes[:, t]]
+        chance = own.astype(np.float64)
+    else:
+        refuse("policy", type(inner).__name__, "a Markov table or a controller, whose chances are known")
+    chance = (1.0 - floor) * chance + floor / episodes.num_actions
+    return np.where(episodes.present, chance, np.nan)
+
+
+def _actions_of(world: Any) -> int:
+    """A of a model or an environment."""
+    return world.num_actions if isinstance(world, RewardMixingMDP) else int(world.action_space.n)
+
+
+def _inner(policy: Any) -> Any:
+    """The policy that explores, or the policy itself."""
+    return policy.policy if isinstance(policy, Exploring) else policy
+
+
 def _simulate_model(
-    policy: MarkovPolicy | Controller,
+    policy: Any,
     model: RewardMixingMDP,
     count: int,
     seed: int,
@@ -77,11 +114,12 @@ def _simulate_model(
     return Episodes.trusted(played, model.num_states, model.num_actions, model.reward_values)
 
 
-def prepared(policy: MarkovPolicy | Controller, model: RewardMixingMDP) -> tuple[Any, Any]:
+def prepared(policy: Any, model: RewardMixingMDP) -> tuple[Any, Any]:
     """The kernel that plays a policy, and the policy in the form that it wants."""
     from rewardmix._core.xoshiro import cumulative
     from rewardmix.simulation_kernels import FlatController, run_controller, run_markov
 
+    explore, policy = (policy.explore if isinstance(policy, Exploring) else 0.0), _inner(policy)
     policy.check_fits(model)
     if isinstance(policy, MarkovPolicy):
         return run_markov, cumulative(policy.table)
@@ -90,4 +128,5 @@ def prepared(policy: MarkovPolicy | Controller, model: RewardMixingMDP) -> tuple
     actions = np.concatenate([part.ravel() for part in policy.actions]).astype(action_width(model.num_actions))
     links = np.concatenate([part.reshape(-1, model.num_values) for part in policy.successors])
     links = links.astype(node_width(int(nodes.max())))
-    return run_controller, FlatController(nodes, offsets, actions, links, np.ascontiguousarray(policy.first, np.int64))
+    first = np.ascontiguousarray(policy.first, np.int64)
+    return run_controller, FlatController(nodes, offsets, actions, links, first, explore)

@@ -46,6 +46,7 @@ class FlatController(NamedTuple):
     actions: NDArray[np.int16]
     links: NDArray[np.int32]  # (..., Z) the node after each reward
     first: NDArray[np.int64]  # (S,) the first node
+    explore: float  # chance of a step to play any action
 
 
 def successor_lists(model: RewardMixingMDP) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
@@ -141,7 +142,11 @@ def run_controller(tables: Any, controller: Any, stream: Any, states: Any, actio
         states[episode, 0] = s
         for t in range(controller.nodes.size):
             node = controller.offsets[t] + s * controller.nodes[t] + k
-            a = controller.actions[node]
+            a = np.int64(controller.actions[node])
+            if controller.explore > 0.0:
+                word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
+                if unit(word) < controller.explore:
+                    a = min(np.int64(unit(word) / controller.explore * num_actions), num_actions - 1)
             x = s * num_actions + a
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
             z = pick(tables.rewards[m, x], unit(word))

@@ -125,6 +125,8 @@ def test_the_off_policy_estimate_is_that_of_its_formula():
     radius = stats.norm.ppf(0.975) * expected.std(ddof=1) / np.sqrt(1500)
     assert (estimate.lower, estimate.upper) == pytest.approx((expected.mean() - radius, expected.mean() + radius))
     assert estimate.agreed == (expected_weights(found, fresh) > 0).sum()
+    guessed = off_policy(found, fresh, chance, others=500)  # what 500 episodes say of the chances is less sure
+    assert (guessed.upper - guessed.lower) / (estimate.upper - estimate.lower) == pytest.approx(2.0)
 
 
 def expected_weights(found, fresh):

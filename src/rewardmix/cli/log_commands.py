@@ -116,12 +116,15 @@ def simulate_command(
     out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
     policy: Annotated[str, typer.Option(help="uniform, or a saved policy or plan.")] = "uniform",
     episodes: Annotated[int, typer.Option(help="How many.")] = 10_000,
+    explore: Annotated[float, typer.Option(help="Chance of a step to play any action, for the next fit.")] = 0.0,
+    propensity: Annotated[bool, typer.Option("--propensity", help="Write the chance of each action too.")] = False,
     seed: options.Seed = 0,
 ) -> None:
     """Play a policy in a problem and write the episodes as a log."""
     from rewardmix import logs
     from rewardmix._core.checks import as_count, as_seed
     from rewardmix._core.limits import COMPILED_STEP, afford, afford_episodes
+    from rewardmix.policy import exploring
 
     as_count("--episodes", episodes)
     as_seed("--seed", seed)
@@ -131,8 +134,10 @@ def simulate_command(
     afford("--episodes", operations=steps, change="fewer episodes, or a shorter horizon")
     afford_episodes(min(episodes, EPISODES_AT_ONCE), model.horizon)
     with terminal.bar("simulating", episodes) as show:
-        blocks = _blocks(_policy(policy, model), model, episodes, seed, show)
-        logs.write(out, blocks, state_names=model.state_names, action_names=model.action_names)
+        played = exploring(_policy(policy, model), explore, model.num_actions)
+        blocks = _blocks(played, model, episodes, seed, show)
+        kept = played if propensity else None
+        logs.write(out, blocks, state_names=model.state_names, action_names=model.action_names, policy=kept)
     typer.echo(f"{episodes} episodes of up to {model.horizon} steps in {out}")
 
 

@@ -26,10 +26,11 @@ from rewardmix.logs.log import Compact, Problem, join_parts, loaded, stored
     UNKNOWN_ACTION,
     BROKEN_PATH,
     TOO_LONG,
-) = range(11)
+    BAD_PROPENSITY,
+) = range(12)
 """Kinds of problems: places in ``counts`` and ``firsts``."""
 
-PROBLEM_KINDS = 11
+PROBLEM_KINDS = 12
 
 
 @kernel
@@ -77,7 +78,7 @@ def check_steps(step: Any, begin: Any, end: Any, counts: Any, firsts: Any) -> No
 @kernel
 def check_rows(rows: Any, limits: Any, begin: Any, end: Any, counts: Any, firsts: Any) -> None:
     """Name everything about the rows of one episode that is outside the schema."""
-    _, _, state, action, reward, following = rows
+    _, _, state, action, reward, following, propensity = rows
     values, num_states, num_actions, _ = limits
     for i in range(begin, end):
         if state[i] < 0 or state[i] >= num_states:
@@ -86,14 +87,16 @@ def check_rows(rows: Any, limits: Any, begin: Any, end: Any, counts: Any, firsts
             note(UNKNOWN_ACTION, i, 1, counts, firsts)
         if _outcome_of(reward[i], values) < 0:
             note(UNDECLARED_REWARD if np.isfinite(reward[i]) else BAD_REWARD, i, 1, counts, firsts)
+        if propensity.size and not 0.0 < propensity[i] <= 1.0:
+            note(BAD_PROPENSITY, i, 1, counts, firsts)
         if following.size and i + 1 < end and following[i] != state[i + 1]:
             note(BROKEN_PATH, i, 1, counts, firsts)
 
 
 @kernel
-def take_rows(rows: Any, limits: Any, begin: Any, symbols: Any, place: Any) -> Any:
-    """Symbols of the episode that begins at row ``begin``: (row after it, whether all is well). The fast path."""
-    episode, step, state, action, reward, following = rows
+def take_rows(rows: Any, limits: Any, begin: Any, symbols: Any, chances: Any, place: Any) -> Any:
+    """Symbols and chances of the episode that begins at row ``begin``: (row after it, whether all is well); fast."""
+    episode, step, state, action, reward, following, propensity = rows
     values, num_states, num_actions, _ = limits
     this = episode[begin]
     numbered, follows = step.size > 0, following.size > 0
@@ -109,6 +112,9 @@ def take_rows(rows: Any, limits: Any, begin: Any, symbols: Any, place: Any) -> A
         good &= (s >= 0) & (s < num_states) & (a >= 0) & (a < num_actions)
         if numbered:
             good &= step[i] == i - begin
+        if propensity.size:
+            good &= 0.0 < propensity[i] <= 1.0
+            chances[place + i - begin] = propensity[i]
         if follows and i > begin:
             good &= following[i - 1] == s
         symbols[place + i - begin] = (s * num_actions + a) * values.size + z
@@ -118,19 +124,27 @@ def take_rows(rows: Any, limits: Any, begin: Any, symbols: Any, place: Any) -> A
 
 @kernel
 def check_episodes(
-    rows: Any, limits: Any, counts: Any, firsts: Any, symbols: Any, lengths: Any, last: Any, ids: Any
+    rows: Any,
+    limits: Any,
+    counts: Any,
+    firsts: Any,
+    symbols: Any,
+    chances: Any,
+    lengths: Any,
+    last: Any,
+    ids: Any,
 ) -> Any:
-    """Fill the symbols, lengths and last states of the good episodes, and the id of every episode.
+    """Fill the symbols, chances, lengths and last states of the good episodes, and the id of every episode.
 
-    ``rows``: the six columns; ``limits``: (reward values, states, actions, horizon).
+    ``rows``: the seven columns; ``limits``: (reward values, states, actions, horizon).
     Returns (rows kept, episodes kept, episodes seen).
     """
-    episode, step, _, _, _, following = rows
+    episode, step, _, _, _, following, _ = rows
     _, num_states, _, horizon = limits
     place, kept, seen = 0, 0, 0
     begin = 0
     while begin < episode.size:
-        end, good = take_rows(rows, limits, begin, symbols, place)
+        end, good = take_rows(rows, limits, begin, symbols, chances, place)
         where = following[end - 1] if following.size else MISSING
         if not good:
             if step.size:
@@ -170,6 +184,7 @@ WORDS = {
     UNKNOWN_ACTION: "unknown actions",
     BROKEN_PATH: "next states that are not the state of the next step",
     TOO_LONG: "episodes longer than the horizon",
+    BAD_PROPENSITY: "propensities that are no chance above 0 and at most 1",
     PROBLEM_KINDS: "episodes in two places of a file",
 }
 """How each kind of problem is called."""
@@ -308,11 +323,13 @@ def _check_columns(
 ) -> tuple[Compact, NDArray[np.int64]]:
     size = len(columns)
     symbols, ids = np.empty(size, np.int32), np.empty(size, np.int64)
+    chances = np.empty(columns.propensity.size)
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
     bounds = np.asarray(limits.reward_values), limits.num_states, limits.num_actions, limits.horizon
-    rows, kept, seen = check_episodes(columns.fixed(), bounds, counts, firsts, symbols, lengths, last, ids)
-    good = Compact(symbols if rows == size else symbols[:rows].copy(), lengths[:kept].copy(), last[:kept].copy())
-    return good, ids[:seen].copy()
+    rows, kept, seen = check_episodes(columns.fixed(), bounds, counts, firsts, symbols, chances, lengths, last, ids)
+    if rows < size:
+        symbols, chances = symbols[:rows].copy(), chances[:rows].copy()
+    return Compact(symbols, lengths[:kept].copy(), last[:kept].copy(), chances), ids[:seen].copy()
 
 
 def _described(piece: Any, coding: Coding, limits: Limits, counts: Any, firsts: Any) -> dict[int, Problem]:
@@ -358,6 +375,7 @@ _OFFENCES: dict[int, Callable[[dict[str, Any], Limits], str]] = {
     DUPLICATE_STEPS: lambda row, limits: "the same step again",
     UNSORTED: lambda row, limits: "it comes after a later step",
     BROKEN_PATH: lambda row, limits: f"next state {row['next_state']!r}",
+    BAD_PROPENSITY: lambda row, limits: f"propensity {row['propensity']}",
 }
 
 

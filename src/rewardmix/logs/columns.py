@@ -44,6 +44,7 @@ class Names:
         reward: numbers.
         next_state: where the action led, used if there is such a column; None: ignore it.
         time: when it happened, which orders the rows of an episode instead of steps; None: steps do.
+        propensity: chance with which the action was taken, used if there is such a column; None: ignore it.
     """
 
     episode: str = "episode"
@@ -53,6 +54,7 @@ class Names:
     reward: str = "reward"
     next_state: str | None = "next_state"
     time: str | None = None
+    propensity: str | None = "propensity"
 
     @property
     def roles(self) -> dict[str, str]:
@@ -135,7 +137,7 @@ class Coding:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """N rows; ``step`` and ``following`` are empty where the log has none.
+    """N rows; ``step``, ``following`` and ``propensity`` are empty where the log has none.
 
     Attributes:
         episode: (N,) int64.
@@ -144,6 +146,7 @@ class Columns:
         action: (N,) int32.
         reward: (N,) float64, NaN where missing.
         following: (N,) int32, the next state.
+        propensity: (N,) float64, NaN where missing.
     """
 
     episode: NDArray[np.int64]
@@ -152,6 +155,7 @@ class Columns:
     action: NDArray[np.int32]
     reward: Floats
     following: NDArray[np.int32]
+    propensity: Floats
 
     def __len__(self) -> int:
         return int(self.episode.size)
@@ -188,6 +192,7 @@ def decoded(table: Any, coding: Coding) -> Columns:
         _indices(table, names.action, coding.action_names),
         paid if coding.bins is None else coding.bins(paid),
         following,
+        np.empty(0) if names.propensity is None else numbers(table.column(names.propensity), names.propensity),
     )
 
 

@@ -16,7 +16,7 @@ from rewardmix.logs.times import Pause, as_pause
 VISITOR = "visitor"
 """A role in the place of the episode: visitors whose sessions end where they pause."""
 
-OPTIONAL = ("step", "next_state", "time", VISITOR)
+OPTIONAL = ("step", "next_state", "propensity", "time", VISITOR)
 """Roles that no column needs to play."""
 
 

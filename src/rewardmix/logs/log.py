@@ -42,11 +42,13 @@ class Compact:
         symbols: (N,) x*Z + z, episode after episode.
         lengths: (K,) steps of each.
         last: (K,) the state that the last action led to, ABSENT if nobody kept it.
+        propensity: (N,) chance with which each action was taken; empty if nobody kept it.
     """
 
     symbols: Integers
     lengths: Integers
     last: Integers
+    propensity: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
         return int(self.lengths.size)
@@ -65,7 +67,17 @@ class Compact:
 
     def chosen(self, mask: NDArray[np.bool_]) -> Compact:
         """The episodes of a mask (K,)."""
-        return Compact(self.symbols[np.repeat(mask, self.lengths)], self.lengths[mask], self.last[mask])
+        steps = np.repeat(mask, self.lengths)
+        chances = self.propensity[steps] if self.propensity.size else self.propensity
+        return Compact(self.symbols[steps], self.lengths[mask], self.last[mask], chances)
+
+    def chances(self, schema: LogSchema) -> NDArray[np.float64] | None:
+        """(K, H): the chance with which each action was taken, 1 where there was none; None if nobody kept it."""
+        if not self.propensity.size:
+            return None
+        chances = np.ones((len(self), schema.horizon))
+        chances[np.arange(schema.horizon) < self.lengths[:, None]] = self.propensity
+        return chances
 
     def patterns(self, schema: LogSchema) -> Bags:
         """The bags of rewards that the likelihood is made of, one for each episode, in order."""
@@ -102,8 +114,8 @@ def join_parts(parts: Sequence[Compact]) -> Compact:
     """Several parts as one."""
     names = ("symbols", "lengths", "last")
     empty = np.empty(0, np.int32)
-    columns = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
-    return Compact(*columns)
+    symbols, lengths, last = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
+    return Compact(symbols, lengths, last, np.concatenate([np.empty(0), *(part.propensity for part in parts)]))
 
 
 @dataclass(frozen=True)
@@ -115,12 +127,14 @@ class StoredPart:
         episodes: K.
         rows: N.
         origin: makes the part again where the file is not seen, if the log itself can be read there.
+        chances: how many propensities, N or 0.
     """
 
     path: str
     episodes: int
     rows: int
     origin: Callable[[], Compact] | None = None
+    chances: int = 0
 
     def __len__(self) -> int:
         return self.episodes
@@ -131,8 +145,9 @@ class StoredPart:
             self._restore()
         with open(self.path, "rb") as file:
             columns = [np.fromfile(file, np.int32, count) for count in (self.episodes, self.episodes, self.rows)]
+            chances = np.fromfile(file, np.float64, self.chances)
         lengths, last, symbols = columns
-        return Compact(symbols, lengths, last)
+        return Compact(symbols, lengths, last, chances)
 
     def _restore(self) -> None:
         if self.origin is None:
@@ -149,10 +164,10 @@ def store(compact: Compact, path: str) -> StoredPart:
     """Put a part into a file, in one step: others may look for it at the same time."""
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "wb") as file:
-        for column in (compact.lengths, compact.last, compact.symbols):
+        for column in (compact.lengths, compact.last, compact.symbols, compact.propensity):
             column.tofile(file)
     os.replace(temporary, path)
-    return StoredPart(path, len(compact), compact.rows)
+    return StoredPart(path, len(compact), compact.rows, chances=compact.propensity.size)
 
 
 def stored(part: Any, path: str | None) -> Any:

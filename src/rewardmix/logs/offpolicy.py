@@ -56,7 +56,7 @@ class OffPolicy:
     sentence: str
 
 
-def off_policy(plan: Plan, fresh: Episodes, chance: Floats, *, left: float = 0.0) -> OffPolicy:
+def off_policy(plan: Plan, fresh: Episodes, chance: Floats, *, left: float = 0.0, others: int = 0) -> OffPolicy:
     """Value of ``plan.policy`` from ``fresh`` episodes.
 
     Args:
@@ -64,6 +64,7 @@ def off_policy(plan: Plan, fresh: Episodes, chance: Floats, *, left: float = 0.0
         fresh: episodes that had no part in the plan.
         chance: (K, H) that the log took the action it took: known, or estimated from other episodes.
         left: share of the plan's steps that take actions which are not the log's.
+        others: episodes that the chances were estimated from, whose errors add to those of ``fresh``; 0: known.
     """
     estimates, weights = _estimates(plan, fresh, chance)
     square = float((weights**2).sum())
@@ -75,10 +76,12 @@ def off_policy(plan: Plan, fresh: Episodes, chance: Floats, *, left: float = 0.0
         text = _unsupported(left, agreed, count, effective)
         return OffPolicy(False, nothing, nothing, nothing, effective, agreed, count, text)
     value = float(estimates.mean())
-    radius = NORMAL_95 * float(estimates.std(ddof=1)) / math.sqrt(count)
+    error = float(estimates.std(ddof=1)) * math.sqrt(1 / count + (1 / others if others else 0.0))
+    radius = NORMAL_95 * error
+    known = "" if others else ", by the propensities that it keeps"
     text = (
         f"Estimated from {count} held-out episodes of the log, the policy planned without them earns {value:.4f} "
-        f"({value - radius:.4f} .. {value + radius:.4f})."
+        f"({value - radius:.4f} .. {value + radius:.4f}){known}."
     )
     return OffPolicy(True, value, value - radius, value + radius, effective, agreed, count, text)
 

@@ -97,12 +97,14 @@ class Known:
         model: fitted to it.
         errors: of ``model.rewards``.
         visits: (S, A) of the whole log.
+        chances: (K, H) with which the log took each action, if somebody kept them.
     """
 
     episodes: Episodes
     model: RewardMixingMDP
     errors: Floats
     visits: NDArray[np.int64]
+    chances: Floats | None = None
 
 
 def cautious(plain: Plan, known: Known, pessimism: float, gap: float, seed: int) -> tuple[Plan, Support, Habits]:

@@ -65,10 +65,11 @@ def read(
     Args:
         source: a path or pattern of Parquet or CSV files, several paths, a directory of them, a pyarrow, pandas or
             polars table, a Minari dataset (open, or "minari:ID"), or ``Episodes``.
-        columns: what columns are called, where not episode, step, state, action, reward (and next_state, if there is
-            one): {"state": "page"}. Without a step column rows are taken to be complete and in order. "time" names a
-            column of timestamps or numbers that orders the rows of an episode instead of steps; "visitor" one that is
-            in the place of the episode if only visitors are known: their sessions end where they pause.
+        columns: what columns are called, where not episode, step, state, action, reward (and next_state and
+            propensity, if they are there): {"state": "page"}. Without a step column rows are taken to be complete and
+            in order. "time" names a column of timestamps or numbers that orders the rows of an episode instead of
+            steps; "visitor" one that is in the place of the episode if only visitors are known: their sessions end
+            where they pause.
         horizon: most steps of an episode; left out, the longest episode has it.
         reward_values: values a reward can take; left out, those that occur.
         num_states: S; left out, one more than the largest, or the number of labels.

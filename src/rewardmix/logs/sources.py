@@ -206,9 +206,11 @@ def file_pieces(
 
 
 def _present(known: list[str], names: Names, label: str) -> Names:
-    """The names, without the next state and the step if nobody said how they are called and there are none."""
+    """The names, without those of optional columns that nobody named and that are not there."""
     if names.next_state == Names.next_state and names.next_state not in known:
         names = replace(names, next_state=None)
+    if names.propensity == Names.propensity and names.propensity not in known:
+        names = replace(names, propensity=None)
     if names.step == Names.step and names.step not in known:
         names = replace(names, step=None)
     for role, name in names.roles.items():
@@ -233,12 +235,17 @@ def _kind(kind: Any, role: str, name: str, label: str) -> str:
         return NOTHING
     if role == "time" and arrow.is_time(kind):
         return TIMES
-    if arrow.is_text(kind) and role not in ("step", "reward"):
+    if arrow.is_text(kind) and role not in ("step", "reward", "propensity"):
         return TEXT
-    whole = role not in ("reward", "time")
+    whole = role not in ("reward", "time", "propensity")
     if arrow.is_number(kind) and not (whole and arrow.is_fraction(kind)):
         return NUMBERS
-    wanted = {"reward": "numbers", "step": "whole numbers", "time": "timestamps, dates, numbers, or text"}
+    wanted = {
+        "reward": "numbers",
+        "propensity": "numbers",
+        "step": "whole numbers",
+        "time": "timestamps, dates, numbers, or text",
+    }
     refuse(f"column {name!r}", f"type {kind} in {label!r}", wanted.get(role, "whole numbers, or text"))
 
 

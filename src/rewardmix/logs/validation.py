@@ -153,7 +153,10 @@ def held_out(
     chosen = plan(other, gap=max(gap, 1e-3), work_limit=usual_work(other))
     before = Known(rest, other, known.errors, known.visits)
     chosen, support, habits = cautious(chosen, before, pessimism, max(gap, 1e-3), question.seed)
-    return likelihood, off_policy(chosen, left, habits.chances(left, other), left=support.left)
+    if known.chances is not None:
+        return likelihood, off_policy(chosen, left, known.chances[fresh], left=support.left)
+    chance = habits.chances(left, other)
+    return likelihood, off_policy(chosen, left, chance, left=support.left, others=len(rest))
 
 
 def bootstrap_value(

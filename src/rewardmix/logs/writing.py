@@ -17,11 +17,13 @@ from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.log_schema import LogSchema, as_names
 from rewardmix.logs.sources import METADATA, described
+from rewardmix.policy import Policy
+from rewardmix.simulation import propensities
 
 ROWS_PER_GROUP = 1 << 20
 """About how many rows a row group has."""
 
-DICTIONARIES = ["step", "state", "action", "reward", "next_state"]
+DICTIONARIES = ["step", "state", "action", "reward", "next_state", "propensity"]
 """Columns of few values; the episode, which grows slowly, is stored as differences."""
 
 
@@ -32,6 +34,7 @@ def write(
     state_names: Sequence[str] = (),
     action_names: Sequence[str] = (),
     rows_per_group: int = ROWS_PER_GROUP,
+    policy: Policy | None = None,
 ) -> None:
     """Write episodes to a Parquet or (by its ending) CSV file, atomically.
 
@@ -41,6 +44,7 @@ def write(
         state_names: labels to write instead of numbers.
         action_names: labels to write instead of numbers.
         rows_per_group: about how many rows a row group has; an episode is never cut.
+        policy: that played the episodes; the chance of each of its actions is written as ``propensity``.
     """
     parts = _parts(episodes)
     first = next(parts, None)
@@ -54,7 +58,7 @@ def write(
     rows = as_count("rows_per_group", rows_per_group)
     with replacing("path", path) as temporary:
         save = _save_csv if os.fspath(path).lower().endswith(".csv") else _save_parquet
-        groups = _tables(chain([first], parts), schema, rows)
+        groups = _tables(chain([first], parts), schema, rows, policy)
         head = next(groups, None)
         if head is None:
             refuse("episodes", "no episodes", "at least one")
@@ -100,7 +104,7 @@ def replacing(argument: str, path: str | os.PathLike[str]) -> Iterator[str]:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _tables(parts: Iterable[Episodes], schema: LogSchema, rows_per_group: int) -> Iterator[Any]:
+def _tables(parts: Iterable[Episodes], schema: LogSchema, rows_per_group: int, policy: Policy | None) -> Iterator[Any]:
     """Tables of whole episodes, each to become a row group."""
     done = 0
     for part in parts:
@@ -111,11 +115,11 @@ def _tables(parts: Iterable[Episodes], schema: LogSchema, rows_per_group: int) -
         cuts = np.searchsorted(ends, np.arange(rows_per_group, int(ends[-1]) if len(part) else 0, rows_per_group))
         borders = np.unique(np.concatenate([[0], cuts, [len(part)]]))
         for begin, end in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-            yield _table(part[begin:end], schema, done + begin)
+            yield _table(part[begin:end], schema, done + begin, policy)
         done += len(part)
 
 
-def _table(part: Episodes, schema: LogSchema, before: int) -> Any:
+def _table(part: Episodes, schema: LogSchema, before: int, policy: Policy | None) -> Any:
     pa = arrow.library()
     present = part.present
     episode, step = np.nonzero(present)
@@ -128,6 +132,8 @@ def _table(part: Episodes, schema: LogSchema, before: int) -> Any:
         "reward": pa.array(part.reward_values[part.outcomes[present]]),
         "next_state": _labelled(following, schema.state_names),
     }
+    if policy is not None:
+        columns["propensity"] = pa.array(propensities(policy, part)[present])
     return pa.table(columns)
 
 
