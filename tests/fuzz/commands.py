@@ -228,9 +228,9 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--config": (["@good.toml"], ["@bad.toml", "@odd.toml", "@folder"]), "--out": FOLDER, "--resume": None,
     }),
     "earn": (["world"], {
-        "--episodes": (["1", "20", "60"], WHOLE), "--contexts": (["2", "3"], WHOLE), "--weights": (["0.5,0.5"], WORDS),
-        "--seed": (["0", "7"], WHOLE), "--horizon": (["3"], WHOLE), "--import": (["json"], ["../x", "nowhere"]),
-        "--out": FOLDER, "--resume": None,
+        "--episodes": (["1", "20", "60"], WHOLE), "--contexts": (["2", "3", "auto"], WHOLE),
+        "--weights": (["0.5,0.5"], WORDS), "--seed": (["0", "7"], WHOLE), "--horizon": (["3"], WHOLE), 
+        "--import": (["json"], ["../x", "nowhere"]), "--out": FOLDER, "--resume": None,
     }),
     "envs": ([], {}),
 }  # fmt: skip

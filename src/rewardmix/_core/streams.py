@@ -83,6 +83,8 @@ class Role(IntEnum):
     """Seed of an environment in which somebody earns; index: episodes before, number of the policy."""
     RIVAL_STARTS = 32
     """Where the climbs of certainty equivalence begin."""
+    FORECASTS = 34
+    """Where the climbs begin that forecast with several numbers of contexts; index: episodes before."""
     CROSS_FIT = 33
     """Which half an episode is in when the number of contexts is chosen."""
     PLANNED_STEPS = 40

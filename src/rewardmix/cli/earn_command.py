@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def earn_command(
     world: Annotated[str, options.WORLD],
     *,
     episodes: Annotated[int, typer.Option(help="Episodes to play.")] = 20_000,
-    contexts: Annotated[int, typer.Option(help="Number of hidden types.")] = 2,
+    contexts: Annotated[str, typer.Option(help="Number of hidden types, or auto.")] = "2",
     weights: options.Weights = None,
     seed: options.Seed = 0,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
@@ -45,20 +46,26 @@ def earn_command(
 def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
     from rewardmix import online
 
-    known = inputs.weights_of(settings["weights"])
+    contexts, known = _contexts(settings["contexts"]), inputs.weights_of(settings["weights"])
     if known == "uniform":
-        known = [1.0 / settings["contexts"]] * settings["contexts"]
+        if isinstance(contexts, str):
+            refuse("--weights", "'uniform' with --contexts auto", "a number of types")
+        known = [1.0 / max(contexts, 1)] * contexts
     with terminal.bar("earning", settings["episodes"]) as show_bar:
         return online.earn(
             place,
             episodes=settings["episodes"],
-            num_contexts=settings["contexts"],
+            num_contexts=contexts,
             seed=settings["seed"],
             weights=known,
             horizon=settings["horizon"],
             on_update=lambda done: show_bar(done, f"{done:,}"),
             checkpoint=checkpoint,
         )
+
+
+def _contexts(text: str) -> int | str:
+    return text if text == "auto" else inputs.count_of("--contexts", text, "a number, or auto")
 
 
 def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Path) -> None:

@@ -46,6 +46,7 @@ from rewardmix.policy import Controller
 
 if TYPE_CHECKING:  # with their kernels they take a while to import: only where there is an agent
     from rewardmix.online.decision import Decision
+    from rewardmix.online.posterior import Chains
 
 Step = tuple[int, int, int]
 """(action, outcome, next state); the next state S is the end."""
@@ -58,21 +59,34 @@ class AgentSettings:
     num_states: int
     num_actions: int
     horizon: int
-    num_contexts: int = 2
+    num_contexts: int | str = 2
     reward_values: Any = BINARY
     weights: Any = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checked: dict[str, Any] = {
-            name: as_count(name, getattr(self, name))
-            for name in ("num_states", "num_actions", "horizon", "num_contexts")
-        }
+        sizes = ("num_states", "num_actions", "horizon")
+        checked: dict[str, Any] = {name: as_count(name, getattr(self, name)) for name in sizes}
+        checked["num_contexts"] = "auto" if self.auto else as_count("num_contexts", self.num_contexts)
         checked["reward_values"] = as_reward_values(self.reward_values)
+        if self.auto and self.weights is not None:
+            refuse("weights", "known weights with num_contexts='auto'", "none, or their number in num_contexts")
         checked["weights"] = _known_weights(self.weights, checked["num_contexts"])
         checked["seed"] = as_seed("seed", self.seed)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def auto(self) -> bool:
+        """Whether the number of contexts is to be found out."""
+        return isinstance(self.num_contexts, str) and self.num_contexts == "auto"
+
+    @property
+    def told_contexts(self) -> int:
+        """M, for a learner that must be told."""
+        if isinstance(self.num_contexts, str):
+            refuse("num_contexts", repr(self.num_contexts), "a number: only an Agent finds it out")
+        return self.num_contexts
 
     @property
     def num_state_actions(self) -> int:
@@ -149,7 +163,7 @@ class Agent:
         num_states: S.
         num_actions: A.
         horizon: H, the most actions of an episode.
-        num_contexts: M.
+        num_contexts: M, or "auto" to find it out: see ``prequential``.
         reward_values: (Z,) increasing. They hold 0 where the world can end an episode early.
         weights: (M,) if they are known.
         seed: the same events in the same order with the same seed give the same agent.
@@ -161,13 +175,13 @@ class Agent:
         num_states: int,
         num_actions: int,
         horizon: int,
-        num_contexts: int = 2,
+        num_contexts: int | str = 2,
         reward_values: Sequence[float] | Floats = BINARY,
         weights: ArrayLike | None = None,
         seed: int = 0,
     ) -> None:
         from rewardmix._core import xoshiro
-        from rewardmix.online import posterior
+        from rewardmix.online import posterior, prequential
         from rewardmix.online.decision import decide
         from rewardmix.online.record import Record
 
@@ -176,7 +190,7 @@ class Agent:
             reward_values=reward_values, weights=weights, seed=seed,
         )  # fmt: skip
         self.num_states, self.num_actions, self.horizon = known.num_states, known.num_actions, known.horizon
-        self.num_contexts, self.seed = known.num_contexts, known.seed
+        self.seed = known.seed
         self.reward_values: Floats = known.reward_values
         self.weights: Floats | None = known.weights
         num_x = known.num_state_actions
@@ -187,7 +201,9 @@ class Agent:
         self._stream = streams.stream(known.seed, Role.LOOKS)
         self._shares = streams.stream(known.seed, Role.VISITS)
         self._record = Record.blank(known)
-        blank = posterior.prior_chains(num_x, known.reward_values.size, known.num_contexts, known.weights, self._stream)
+        contexts = prequential.FEWEST_CONTEXTS if known.auto else known.told_contexts
+        blank = posterior.prior_chains(num_x, known.reward_values.size, contexts, known.weights, self._stream)
+        self._forecasts: prequential.Forecasts = ()
         self._decide, self._uniform = decide, xoshiro.uniform_draw
         self._decision = decide(self._record, blank, self._stream)
         self._open: dict[int | str, Visit] = {}
@@ -199,6 +215,11 @@ class Agent:
             f"Agent(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
             f"contexts={self.num_contexts}, episodes={self.episodes}, open={len(self._open)})"
         )
+
+    @property
+    def num_contexts(self) -> int:
+        """M; where it is to be found out, what it seems to be."""
+        return int(self._decision.chains.weights.shape[1])
 
     @property
     def episodes(self) -> int:
@@ -267,7 +288,8 @@ class Agent:
             self._count()
             if not self._record.due:
                 return False
-            decision = self._decide(self._record, self._decision.chains, self._stream)
+            chains = self._turned() if self._record.turning else self._decision.chains
+            decision = self._decide(self._record, chains, self._stream)
             self._record.look()
             with self._lock:
                 self._decision = decision
@@ -307,6 +329,19 @@ class Agent:
         from rewardmix.online.decision import best_policy
 
         return best_policy(self.model(), self.num_states)
+
+    def _turned(self) -> Chains:
+        """Compare what came since the last turn with what was expected; the chains, with the contexts that it takes."""
+        from rewardmix.online import prequential
+
+        record, chains = self._record, self._decision.chains
+        record.merge()
+        if self.settings.auto:
+            chains = prequential.chosen_chains(chains, record.recent, self._forecasts)
+            now = int(chains.weights.shape[1])
+            self._forecasts = prequential.new_forecasts(record.bags, now, self._forecasts, self.seed)
+        record.turn()
+        return chains
 
     def _count(self) -> None:
         """Count the visits that ended; those of one length together."""

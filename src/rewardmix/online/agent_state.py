@@ -18,11 +18,14 @@ from rewardmix.moments import packed, unpacked
 from rewardmix.online.agent import Agent, Visit
 from rewardmix.online.decision import Decision
 from rewardmix.online.posterior import Chains
+from rewardmix.online.prequential import FEWEST_CONTEXTS
 from rewardmix.policy import Controller, pack_controller, unpack_controller
 from rewardmix.recovery.bags import Bags
+from rewardmix.recovery.likelihood import Mixture
 
-SIZES = ("num_states", "num_actions", "horizon", "num_contexts", "seed")
+SIZES = ("num_states", "num_actions", "horizon", "seed")
 DRAWN = ("weights", "tables", "logliks")
+MIXED = ("weights", "laws")
 
 
 def packed_agent(agent: Agent) -> Packed:
@@ -35,13 +38,20 @@ def packed_agent(agent: Agent) -> Packed:
             arrays, meta = _visits(visits, decisions)
             arrays |= {"stream": agent._stream.copy(), "shares": agent._shares.copy()}
             meta |= {name: getattr(agent, name) for name in SIZES}
+            meta |= {"num_contexts": agent.settings.num_contexts}
             meta |= {"begun": agent._begun, "switches": agent._switches}
         seen, sizes = packed(agent._record.tally.moments())
         arrays |= {f"seen/{name}": array for name, array in seen.items()} | _record(agent)
         chains = agent._decision.chains
         arrays |= {name: getattr(chains, name) for name in DRAWN}
+        arrays |= {
+            f"forecast.{k}/{name}": getattr(mixture, name)
+            for k, mixture in enumerate(agent._forecasts)
+            for name in MIXED
+        }
         known = {} if agent.weights is None else {"known_weights": agent.weights}
         meta |= {"seen": sizes, "seeded": chains.seeded, "looked": agent._record.looked}
+        meta |= {"turned": agent._record.turned, "forecasts": len(agent._forecasts)}
     policies = [policy for decision in decisions for policy in decision.policies]
     held, said = storage.joined({f"policy.{k}": pack_controller(policy) for k, policy in enumerate(policies)})
     return arrays | known | held, meta | {"policies": list(said.values())}
@@ -54,11 +64,15 @@ def unpacked_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
     moments = unpacked(storage.part(arrays, "seen"), storage.entry(meta, "seen", dict))
     agent = Agent(
         **{name: storage.entry(meta, name, int) for name in SIZES},
+        num_contexts=meta["num_contexts"],
         reward_values=moments.reward_values,
         weights=arrays.get("known_weights"),
     )
     agent._record.tally.add(moments)
-    _restore_record(agent, arrays, storage.entry(meta, "looked", int))
+    _restore_record(agent, arrays, meta)
+    agent._forecasts = tuple(
+        _forecast(agent, storage.part(arrays, f"forecast.{k}"), k) for k in range(meta["forecasts"])
+    )
     decisions = _decisions(agent, arrays, meta, policies)
     agent._decision = decisions[0]
     for name in ("stream", "shares"):
@@ -95,32 +109,51 @@ def _visits(visits: list[tuple[Visit, list[Any]]], decisions: list[Decision]) ->
 def _record(agent: Agent) -> Arrays:
     record = agent._record
     record.merge()
-    bags = {"symbols": record.bags.symbols, "offsets": record.bags.offsets, "counts": record.bags.counts}
+    bags = _packed_bags("", record.bags) | _packed_bags("recent_", record.recent)
     due = record.tally.progress[[DIRTY, NEWS]]
     return {**bags, "pair_limits": record.limits(), "visit_limits": record.tally.visit_limits.copy(), "due": due}
 
 
-def _restore_record(agent: Agent, arrays: Arrays, looked: int) -> None:
+def _packed_bags(prefix: str, bags: Bags) -> Arrays:
+    return {f"{prefix}{name}": getattr(bags, name) for name in ("symbols", "offsets", "counts")}
+
+
+def _unpacked_bags(prefix: str, arrays: Arrays, num_points: int, num_values: int) -> Bags:
+    symbols, offsets, counts = (arrays[f"{prefix}{name}"] for name in ("symbols", "offsets", "counts"))
+    as_indices(f"{prefix}symbols", symbols, num_points * num_values, (None,))
+    counts = as_floats(f"{prefix}counts", counts, (None,))
+    check_shape(f"{prefix}offsets", offsets, (counts.size + 1,))
+    if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != symbols.size:
+        refuse(f"{prefix}offsets", "something else", "where each bag begins")
+    return Bags(symbols, offsets, counts, num_points, num_values)
+
+
+def _restore_record(agent: Agent, arrays: Arrays, meta: dict[str, Any]) -> None:
     record = agent._record
     num_x, num_values = record.tally.num_x, agent.reward_values.size
-    as_indices("symbols", arrays["symbols"], num_x * num_values, (None,))
-    offsets, counts = arrays["offsets"], as_floats("counts", arrays["counts"], (None,))
-    check_shape("offsets", offsets, (counts.size + 1,))
-    if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != arrays["symbols"].size:
-        refuse("offsets", "something else", "where each bag begins")
-    record.bags = Bags(arrays["symbols"], offsets, counts, num_x, num_values)
+    record.bags, record.recent = (_unpacked_bags(prefix, arrays, num_x, num_values) for prefix in ("", "recent_"))
     for name, size in (("visit_limits", num_x), ("due", 2), ("pair_limits", record.limits().size)):
         check_shape(name, arrays[name], (size,))
     record.tally.visit_limits[:] = arrays["visit_limits"]
     record.set_limits(arrays["pair_limits"])
     record.tally.progress[[DIRTY, NEWS]] = arrays["due"]
-    record.looked = looked
+    record.looked, record.turned = (storage.entry(meta, name, int) for name in ("looked", "turned"))
+
+
+def _forecast(agent: Agent, arrays: Arrays, place: int) -> Mixture:
+    """What was expected of the episodes since the last turn."""
+    contexts = FEWEST_CONTEXTS + place
+    laws = as_floats("laws", arrays["laws"], (contexts, agent.settings.num_state_actions, agent.reward_values.size))
+    return Mixture(as_floats("weights", arrays["weights"], (contexts,)), laws)
 
 
 def _decisions(agent: Agent, arrays: Arrays, meta: dict[str, Any], policies: list[Controller]) -> list[Decision]:
     """Every decision that somebody follows; all of them with the chains of now."""
     blank = agent._decision.chains
-    drawn = {name: as_floats(name, arrays[name], getattr(blank, name).shape) for name in DRAWN}
+    contexts = None if agent.settings.auto else blank.weights.shape[1]
+    weights = as_floats("weights", arrays["weights"], (blank.number, contexts))
+    tables = as_floats("tables", arrays["tables"], (blank.number, blank.tables.shape[1], weights.shape[1]))
+    drawn = {"weights": weights, "tables": tables, "logliks": as_floats("logliks", arrays["logliks"], (blank.number,))}
     chains = Chains(**drawn, seeded=float(meta["seeded"]), known=agent.weights is not None)
     left, decisions = list(policies), []
     for facts in storage.entry(meta, "decisions", list):

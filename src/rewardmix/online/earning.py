@@ -115,7 +115,7 @@ def earn(
     env_or_model: Any,
     *,
     episodes: int = 20_000,
-    num_contexts: int = 2,
+    num_contexts: int | str = 2,
     seed: int = 0,
     weights: ArrayLike | None = None,
     horizon: int | None = None,
@@ -129,7 +129,7 @@ def earn(
     Args:
         env_or_model: a model, a problem's name, or a Gymnasium environment with Discrete spaces.
         episodes: K.
-        num_contexts: M, as the learner is told.
+        num_contexts: M, as the learner is told; "auto" lets an agent find it out.
         seed: of the learner and of what is played.
         weights: (M,) if they are known.
         horizon: H of an environment that does not tell its own.

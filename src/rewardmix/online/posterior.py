@@ -128,6 +128,13 @@ def prior_chains(
     return Chains(drawn, tables, np.zeros(number), 0.0, weights is not None)
 
 
+def chains_at(mixture: Mixture, number: int = CHAINS) -> Chains:
+    """Chains that all begin at one place; their weights are not known."""
+    table = np.maximum(np.moveaxis(mixture.laws, 0, -1).reshape(-1, mixture.num_contexts), kernels.LEAST_LAW)
+    tables = np.ascontiguousarray(np.tile(table, (number, 1, 1)))
+    return Chains(np.tile(mixture.weights, (number, 1)), tables, np.zeros(number), 0.0, False)
+
+
 def moved(chains: Chains, evidence: RewardEvidence, sweeps: int, flips: int, stream: Stream) -> Chains:
     """Every chain after ``sweeps`` sweeps, ``flips`` flips spread over them. Exact: leaves the posterior as it is."""
     weights, tables = chains.weights.copy(), chains.tables.copy()

@@ -33,6 +33,9 @@ LOOK_GROWTH = 1.5
 LOOK_EPISODES = 0.25
 """... or the episodes by a quarter ..."""
 
+FIRST_TURN = 32
+"""Episodes after which recent ones are first told from the rest; then whenever they have doubled."""
+
 LOOK_LEAST = 2
 """... where the count of a state-action, or of a pair, of less than this is taken for this."""
 
@@ -46,19 +49,24 @@ class Record:
         bags: merged bags of all episodes but the ``fresh`` ones.
         fresh: bags that came since.
         looked: number of episodes at the last look.
+        recent: merged bags of the episodes since the last turn, but for the ``fresh`` ones.
+        turned: number of episodes at the last turn.
     """
 
     tally: Tally
     bags: Bags
+    recent: Bags
     fresh: list[Bags] = field(default_factory=list)
     looked: int = 0
+    turned: int = 0
 
     @staticmethod
     def blank(known: AgentSettings) -> Record:
         """Nothing seen yet."""
         sizes = known.num_states, known.num_actions, known.horizon
         tally = Tally.fresh(sizes, known.reward_values, ordered=False)
-        return Record(tally, no_bags(tally.num_x, known.reward_values.size))
+        nothing = no_bags(tally.num_x, known.reward_values.size)
+        return Record(tally, nothing, nothing)
 
     @property
     def episodes(self) -> int:
@@ -70,6 +78,16 @@ class Record:
         """Whether some count has grown enough for another look."""
         grown = self.tally.progress[DIRTY] + self.tally.progress[NEWS] > 0
         return bool(grown) or self.episodes >= self.looked + max(1, int(LOOK_EPISODES * self.looked))
+
+    @property
+    def turning(self) -> bool:
+        """Whether the episodes have doubled since the last turn."""
+        return self.episodes >= max(FIRST_TURN, 2 * self.turned)
+
+    def turn(self) -> None:
+        """From now on other episodes are the recent ones."""
+        self.merge()
+        self.recent, self.turned = no_bags(self.tally.num_x, self.bags.num_values), self.episodes
 
     def add(self, states: NDArray[Any], actions: NDArray[Any], outcomes: NDArray[Any]) -> None:
         """Count visits of one length L: states (n, L + 1), where S is the end, actions and outcomes (n, L)."""
@@ -107,6 +125,7 @@ class Record:
     def merge(self) -> None:
         """Count the fresh bags together with equal ones."""
         if self.fresh:
+            self.recent = merge_bags(chained([self.recent, *self.fresh]))
             self.bags, self.fresh = merge_bags(chained([self.bags, *self.fresh])), []
 
     def look(self) -> None:

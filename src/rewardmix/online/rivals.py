@@ -24,19 +24,17 @@ from rewardmix.exploration.bonuses import practical
 from rewardmix.exploration.exploration_kernels import FIRST, OWN, THIRD, Choices
 from rewardmix.online.agent import Agent, AgentSettings
 from rewardmix.online.decision import assembled_model, best_policy, move_counts
+from rewardmix.online.prequential import fit_mixture
 from rewardmix.online.record import Record
 from rewardmix.policy import Controller, MarkovPolicy
-from rewardmix.recovery import likelihood, moment_start, recover
+from rewardmix.recovery import recover
 from rewardmix.recovery.likelihood import Mixture
-
-CLIMBS = 3
-"""Random starts of the likelihood, beside where it was before."""
 
 EXPLORED_GROWTH = 1.1
 """Of exploration, as in ``explore``."""
 
 
-def blind(*, num_contexts: int = 2, weights: ArrayLike | None = None, **sizes: Any) -> Agent:
+def blind(*, num_contexts: int | str = 2, weights: ArrayLike | None = None, **sizes: Any) -> Agent:
     """Posterior sampling with one context, whatever it is told."""
     return Agent(**sizes, num_contexts=1)
 
@@ -88,23 +86,9 @@ class CertaintyEquivalence:
         """The most likely weights and laws, from where they were before and from random starts."""
         bags = self.record.evidence().bags
         self.record.look()
-        contexts, weights = self.settings.num_contexts, self.settings.weights
+        contexts, weights = self.settings.told_contexts, self.settings.weights
         even = np.full(contexts, 1.0 / contexts) if weights is None else weights
-        free = np.ones(bags.num_points, bool)
-        beginnings = [moment_start.random_mixture(bags.average, even, free, self.rng) for _ in range(CLIMBS)]
-        beginnings += [] if self.mixture is None else [self.mixture]
-        fits = [
-            likelihood.ascend(
-                lambda mixture: likelihood.e_step(bags, mixture),
-                beginning,
-                average=bags.average,
-                weights=weights,
-                max_iterations=200,
-                tolerance=1e-7,
-            )
-            for beginning in beginnings
-        ]
-        self.mixture = max(fits, key=lambda fit: fit.objective).mixture
+        self.mixture = fit_mixture(bags, even, self.mixture, self.rng, known=weights is not None)
         return self.mixture
 
 
@@ -151,7 +135,7 @@ class ExploreThenCommit:
         if self.kept is None:
             refuse("episodes", "none yet", "some to learn from")
         known = self.settings
-        found = recover(self.kept, num_contexts=known.num_contexts, weights=known.weights, seed=known.seed)
+        found = recover(self.kept, num_contexts=known.told_contexts, weights=known.weights, seed=known.seed)
         return best_policy(found.model, known.num_states)
 
     def _pairs(self) -> Controller:
