@@ -46,7 +46,7 @@ def earn_command(
 def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
     from rewardmix import online
 
-    contexts, known = _contexts(settings["contexts"]), inputs.weights_of(settings["weights"])
+    contexts, known = inputs.contexts_of(settings["contexts"]), inputs.weights_of(settings["weights"])
     if known == "uniform":
         if isinstance(contexts, str):
             refuse("--weights", "'uniform' with --contexts auto", "a number of types")
@@ -62,10 +62,6 @@ def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
             on_update=lambda done: show_bar(done, f"{done:,}"),
             checkpoint=checkpoint,
         )
-
-
-def _contexts(text: str) -> int | str:
-    return text if text == "auto" else inputs.count_of("--contexts", text, "a number, or auto")
 
 
 def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Path) -> None:
