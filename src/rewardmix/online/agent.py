@@ -16,7 +16,6 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,13 +25,6 @@ from rewardmix import belief as bayes
 from rewardmix._core import streams
 from rewardmix._core.checks import (
     Floats,
-    as_count,
-    as_floats,
-    as_reward_values,
-    as_seed,
-    at,
-    check_probabilities,
-    first,
     refuse,
     shown,
 )
@@ -41,6 +33,7 @@ from rewardmix._core.streams import Role
 from rewardmix.episodes import Episodes
 from rewardmix.model import BINARY, RewardMixingMDP
 from rewardmix.moments import Moments
+from rewardmix.online.agent_settings import AgentSettings
 from rewardmix.planning import Plan
 from rewardmix.policy import Controller
 
@@ -50,48 +43,6 @@ if TYPE_CHECKING:  # with their kernels they take a while to import: only where 
 
 Step = tuple[int, int, int]
 """(action, outcome, next state); the next state S is the end."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AgentSettings:
-    """What a learner is told of its world: the arguments of ``Agent``, checked, and those of its rivals."""
-
-    num_states: int
-    num_actions: int
-    horizon: int
-    num_contexts: int | str = 2
-    reward_values: Any = BINARY
-    weights: Any = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        sizes = ("num_states", "num_actions", "horizon")
-        checked: dict[str, Any] = {name: as_count(name, getattr(self, name)) for name in sizes}
-        checked["num_contexts"] = "auto" if self.auto else as_count("num_contexts", self.num_contexts)
-        checked["reward_values"] = as_reward_values(self.reward_values)
-        if self.auto and self.weights is not None:
-            refuse("weights", "known weights with num_contexts='auto'", "none, or their number in num_contexts")
-        checked["weights"] = _known_weights(self.weights, checked["num_contexts"])
-        checked["seed"] = as_seed("seed", self.seed)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def auto(self) -> bool:
-        """Whether the number of contexts is to be found out."""
-        return isinstance(self.num_contexts, str) and self.num_contexts == "auto"
-
-    @property
-    def told_contexts(self) -> int:
-        """M, for a learner that must be told."""
-        if isinstance(self.num_contexts, str):
-            refuse("num_contexts", repr(self.num_contexts), "a number: only an Agent finds it out")
-        return self.num_contexts
-
-    @property
-    def num_state_actions(self) -> int:
-        """X = S A."""
-        return self.num_states * self.num_actions
 
 
 class Visit:
@@ -391,13 +342,3 @@ def _replayed(policy: Controller, steps: list[Any]) -> int | None:
         node = int(policy.successors[t][state, node, outcome])
         state = following
     return int(policy.actions[len(steps) - 1][state, node])
-
-
-def _known_weights(weights: ArrayLike | None, num_contexts: int) -> Floats | None:
-    if weights is None:
-        return None
-    known = as_floats("weights", weights, (num_contexts,))
-    check_probabilities("weights", known, "contexts")
-    if (known <= 0).any():
-        refuse(at("weights", first(known <= 0)), 0.0, "a positive weight")
-    return known

@@ -25,7 +25,7 @@ from rewardmix.online.posterior import RewardEvidence
 from rewardmix.recovery.bags import Bags, merge_bags
 
 if TYPE_CHECKING:
-    from rewardmix.online.agent import AgentSettings
+    from rewardmix.online.agent_settings import AgentSettings
 
 LOOK_GROWTH = 1.5
 """It is time to look again when some count has grown by half ..."""

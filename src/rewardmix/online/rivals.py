@@ -22,7 +22,8 @@ from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import blank_plan, refresh
 from rewardmix.exploration.bonuses import practical
 from rewardmix.exploration.exploration_kernels import FIRST, OWN, THIRD, Choices
-from rewardmix.online.agent import Agent, AgentSettings
+from rewardmix.online.agent import Agent
+from rewardmix.online.agent_settings import AgentSettings
 from rewardmix.online.decision import assembled_model, best_policy, move_counts
 from rewardmix.online.prequential import fit_mixture
 from rewardmix.online.record import Record

@@ -1,0 +1,73 @@
+"""What a learner is told of its world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from rewardmix._core.checks import (
+    Floats,
+    as_count,
+    as_floats,
+    as_reward_values,
+    as_seed,
+    at,
+    check_probabilities,
+    first,
+    refuse,
+)
+from rewardmix.model import BINARY
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AgentSettings:
+    """What a learner is told of its world: the arguments of ``Agent``, checked, and those of its rivals."""
+
+    num_states: int
+    num_actions: int
+    horizon: int
+    num_contexts: int | str = 2
+    reward_values: Any = BINARY
+    weights: Any = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        sizes = ("num_states", "num_actions", "horizon")
+        checked: dict[str, Any] = {name: as_count(name, getattr(self, name)) for name in sizes}
+        checked["num_contexts"] = "auto" if self.auto else as_count("num_contexts", self.num_contexts)
+        checked["reward_values"] = as_reward_values(self.reward_values)
+        if self.auto and self.weights is not None:
+            refuse("weights", "known weights with num_contexts='auto'", "none, or their number in num_contexts")
+        checked["weights"] = _known_weights(self.weights, checked["num_contexts"])
+        checked["seed"] = as_seed("seed", self.seed)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def auto(self) -> bool:
+        """Whether the number of contexts is to be found out."""
+        return isinstance(self.num_contexts, str) and self.num_contexts == "auto"
+
+    @property
+    def told_contexts(self) -> int:
+        """M, for a learner that must be told."""
+        if isinstance(self.num_contexts, str):
+            refuse("num_contexts", repr(self.num_contexts), "a number: only an Agent finds it out")
+        return self.num_contexts
+
+    @property
+    def num_state_actions(self) -> int:
+        """X = S A."""
+        return self.num_states * self.num_actions
+
+
+def _known_weights(weights: ArrayLike | None, num_contexts: int) -> Floats | None:
+    if weights is None:
+        return None
+    known = as_floats("weights", weights, (num_contexts,))
+    check_probabilities("weights", known, "contexts")
+    if (known <= 0).any():
+        refuse(at("weights", first(known <= 0)), 0.0, "a positive weight")
+    return known
