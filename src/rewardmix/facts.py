@@ -18,6 +18,18 @@ FACT_KINDS = ("proved", "measured", "estimated", "assumed", "open")
 not known."""
 
 
+EVIDENCE: Mapping[str, str] = {
+    "exact": "exact in a known world",
+    "played": "played",
+    "logged": "estimated from the log",
+    "planned": "planned in the model",
+}
+"""How a value came about: what ``result.json`` calls it -> what people read, on the terminal and on the page."""
+
+FAR = 4.0
+"""Two values that are so many standard errors apart disagree."""
+
+
 @dataclass(frozen=True)
 class Premise:
     """A condition that a statement rests on, and whether it holds.
@@ -76,6 +88,22 @@ def proved(what: str, premises: tuple[Premise, ...], **numbers: float) -> list[F
     """The fact, if every premise holds; nothing otherwise."""
     holds = bool(premises) and all(premise.holds for premise in premises)
     return [Fact(what, "proved", premises, numbers)] if holds else []
+
+
+def disagreement(planned: float, planned_error: float, value: float, error: float, evidence: str) -> list[Fact]:
+    """That the world does not pay what the model says, if two values are too far apart for their standard errors.
+
+    Args:
+        planned: value of the policy in the model.
+        planned_error: how far other episodes would move it.
+        value: of the same policy, by other evidence.
+        error: of that.
+        evidence: a key of ``EVIDENCE``.
+    """
+    if not abs(planned - value) > FAR * (planned_error**2 + error**2) ** 0.5:
+        return []
+    numbers = {"planned": planned, "value": value, "error": error}
+    return [Fact("disagreement", "estimated", (), numbers, {"evidence": EVIDENCE[evidence]})]
 
 
 def unidentified_sentence(facts: Iterable[Fact], contexts: int) -> str:
@@ -151,6 +179,9 @@ SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "contained": f"{_SURE} no average, pair, move or start of the recovered model is off by more than the width of its "
     "interval.",
     "truth": _truth,
+    "disagreement": "The world does not pay what the model says: {value:.4f} {evidence} (standard error {error:.4f}), "
+    "{planned:.4f} planned in the model. Usual causes: a type too few, types that change within an episode or move "
+    "people, a world that drifts, or few visits where the plan goes.",
     "validation": "The policy was tried in {episodes:.0f} fresh episodes: {value:.4f} ({lower:.4f} .. {upper:.4f}).",
     "planned value": "The planned value is optimistic: model and policy were fitted to the same episodes.",
     "bootstrap": "The bootstrap regret is an estimate, {mean:.5f} (largest {upper:.5f}), and blind for states that no "

@@ -34,12 +34,14 @@ class BootstrapRegret:
         upper: the largest.
         regrets: (R,) one for each resample: what a policy that was found there earns more.
         gaps: (R,) what the best policy of each resample may earn beyond that, as far as planning went.
+        spread: standard deviation of the policy's value over resamples.
     """
 
     mean: float
     upper: float
     regrets: Floats
     gaps: Floats
+    spread: float = float("inf")
 
     @property
     def gap(self) -> float:
@@ -74,7 +76,8 @@ def bootstrap_regret(
     judged = judge_each(policy, models, resamples, gap=gap, on_update=on_update)
     regrets = np.array([one.regret for one in judged])
     gaps = np.array([one.gap for one in judged])
-    return BootstrapRegret(float(regrets.mean()), float(regrets.max()), regrets, gaps)
+    spread = float(np.std([one.value for one in judged], ddof=1)) if len(judged) > 1 else float("inf")
+    return BootstrapRegret(float(regrets.mean()), float(regrets.max()), regrets, gaps, spread)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import pytest
 
 from asked import settings
 from rewardmix import InputError, learn, problems
-from rewardmix.evaluation import interval
+from rewardmix.evaluation import Evaluation, interval
 from rewardmix.exploration import explore, practical, theory
 from rewardmix.exploration import paper as paper_setting
 from rewardmix.exploration.bonuses import Theory
@@ -220,6 +220,22 @@ def test_trying_the_policy_replaces_the_sentence_that_it_was_not_tried(whole):
     assert after.measured == ("The policy was tried in 3 fresh episodes: 2.0000 (-0.4841 .. 4.4841).",)
     assert len(again.measured) == 1
     assert len(again.facts) == len(after.facts) == len(before.facts)
+
+
+def test_a_world_that_does_not_pay_what_the_model_says(whole):
+    """Said beyond four standard errors of both values together, and only then."""
+    spread = 0.3
+    bootstrap = BootstrapRegret(0.1, 0.2, np.array([0.0, 0.2]), np.array([1e-4, 1e-4]), spread)
+    before = certificate_of(whole, {}, {"bootstrap": bootstrap})
+    planned = before.planned[0]
+    for far, said in ((3.9, False), (4.1, True), (-4.1, True)):
+        value = planned - far * (0.4**2 + spread**2) ** 0.5
+        after = before.validated(Evaluation(value, value - 1.96 * 0.4, value + 1.96 * 0.4, exact=False, episodes=50))
+        assert ("disagreement" in facts(after)) == said
+    assert facts(after)["disagreement"].sentence in after.not_proved
+    assert "played (standard error 0.4000)" in facts(after)["disagreement"].sentence
+    unknown = certificate_of(whole, {}, {"bootstrap": None})
+    assert "disagreement" not in facts(unknown.validated(Evaluation(-99.0, -99.1, -98.9, exact=False, episodes=50)))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Plans that keep to what the log knows: lower rewards, the log's own actions, and what is said of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -190,3 +192,16 @@ def test_rare_actions_are_the_logs_own_once_they_were_taken_often():
     assert not habits_of(few, model).own(start)[0, 0, 1]
     assert habits_of(many, model).own(start)[0, 0, 1]
     assert habits.RARE < 0.05 < habits.SELDOM
+
+
+def test_model_and_log_that_disagree_are_said_to():
+    """Not as they are; but if the estimate were five standard errors lower."""
+    fitted = logs.fit(oracles.uniform_log(2000, states=2, actions=2, horizon=3), resamples=4)
+    assert fitted.info.off_policy.supported
+    assert fitted.info.facts == []
+    boot, value = fitted.info.bootstrap, fitted.info.off_policy
+    below = 5 * ((boot.upper - boot.lower) ** 2 + (value.upper - value.lower) ** 2) ** 0.5 / 3.92
+    off = replace(value, **{key: getattr(value, key) - below for key in ("value", "lower", "upper")})
+    (fact,) = replace(fitted.info, off_policy=off).facts
+    assert fact.sentence.startswith("The world does not pay what the model says: ")
+    assert "estimated from the log" in fact.sentence

@@ -96,13 +96,17 @@ def _teller(show_bar: Any, show_line: Any) -> Any:
 
 
 def _show_fitted(fitted: Fitted) -> None:
+    from rewardmix.facts import EVIDENCE
+
     info = fitted.info
     typer.echo(
         f"{info.notes.kept} episodes, {info.notes.rows} rows; {fitted.model.num_contexts} types with weights "
         + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
     )
-    typer.echo(f"value planned in the fitted model (optimistic): {fitted.plan.lower:.4f}")
-    typer.echo(f"value planned with lower rewards (cautious): {info.support.cautious:.4f}")
+    typer.echo(f"{EVIDENCE['planned']}: {fitted.plan.lower:.4f}; with lower rewards {info.support.cautious:.4f}")
+    if info.off_policy is not None and info.off_policy.supported:
+        value = info.off_policy
+        typer.echo(f"{EVIDENCE['logged']}: {value.value:.4f} ({value.lower:.4f} .. {value.upper:.4f})")
     for sentence in info.sentences:
         typer.echo(f"- {sentence}")
 

@@ -30,9 +30,10 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 def show_values(comparison: Mapping[str, Any]) -> None:
     """Print what policies earn, and in which world."""
-    measured = {"exact": "exact, in the true world", "planned": "as planned in the recovered world: optimistic"}
+    from rewardmix.facts import EVIDENCE
+
     rows = [[row["name"], fixed(row["value"])] for row in comparison["rows"]]
-    show_table(f"What policies earn ({measured[comparison['measured']]})", ["policy", "value"], rows)
+    show_table(f"What policies earn ({EVIDENCE[comparison['measured']]})", ["policy", "value"], rows)
 
 
 def fixed(value: float, digits: int = 4) -> str:

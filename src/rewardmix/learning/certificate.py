@@ -20,13 +20,14 @@ from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
 from rewardmix.exploration.bonuses import Practical, Theory
 from rewardmix.exploration.exploration_result import Coverage
-from rewardmix.facts import Fact, Premise, proved
+from rewardmix.facts import Fact, Premise, disagreement, proved
 from rewardmix.learning.learn_settings import LearnSettings
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, plan_markov, plan_told, usual_work
 from rewardmix.planning.plans import rounding_bound
 from rewardmix.policy import Controller
 from rewardmix.recovery import Choice, Recovery, algorithm_3, hoeffding
+from rewardmix.recovery.standard_errors import NORMAL_95
 from rewardmix.regret import BootstrapRegret
 
 
@@ -129,8 +130,11 @@ class Certificate:
 
     def validated(self, value: Evaluation) -> Certificate:
         """The certificate after the policy was tried on fresh episodes."""
-        kept = tuple(fact for fact in self.facts if fact.what not in ("not tried", "validation"))
-        return dataclasses.replace(self, validation=value, facts=(*kept, _tried(value)))
+        kept = tuple(fact for fact in self.facts if fact.what not in ("not tried", "validation", "disagreement"))
+        spread = float("inf") if self.bootstrap is None else self.bootstrap.spread
+        error = (value.upper - value.lower) / (2 * NORMAL_95)
+        apart = disagreement(self.planned[0], spread, value.value, error, "played")
+        return dataclasses.replace(self, validation=value, facts=(*kept, _tried(value), *apart))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
 from rewardmix.checkup import Checkup, check
+from rewardmix.facts import Fact, disagreement
 from rewardmix.logs.behaviour import LoggingTest, count_followed, logging_test
 from rewardmix.logs.log import Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
@@ -41,6 +42,7 @@ from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, o
 from rewardmix.recovery.number_of_contexts import Choice, choose, criteria
 from rewardmix.recovery.recover import as_weights
 from rewardmix.recovery.recovery_result import Candidates
+from rewardmix.recovery.standard_errors import NORMAL_95
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
@@ -102,6 +104,15 @@ class FitInfo:
     off_policy: OffPolicy | None
     passes: int
     sentences: tuple[str, ...]
+
+    @property
+    def facts(self) -> list[Fact]:
+        """That the model and the log itself disagree on what the policy earns, if they do."""
+        value, boot = self.off_policy, self.bootstrap
+        if value is None or boot is None or not value.supported:
+            return []
+        errors = ((one.upper - one.lower) / (2 * NORMAL_95) for one in (boot, value))
+        return disagreement(boot.value, next(errors), value.value, next(errors), "logged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,6 +375,7 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
         out.append(info.off_policy.sentence)
     if info.bootstrap is not None:
         boot = info.bootstrap
+        out += [fact.sentence for fact in info.facts]
         out.append(
             f"In {boot.resamples} resamples the policy is worth {boot.lower:.4f} .. {boot.upper:.4f} and loses "
             f"{boot.regret:.4f} on average against policies planned for them (better plans may add {boot.gap:.4f}); "

@@ -15,6 +15,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from rewardmix.facts import EVIDENCE
 from rewardmix.report import curves, figures, words
 from rewardmix.report.playable import as_json
 from rewardmix.report.result_schema import check_summary
@@ -36,7 +37,7 @@ def page(summary: Mapping[str, Any]) -> str:
         figures=_figures(summary),
         facts=words.facts(summary),
         collected=words.collected(summary["earned"]) if summary.get("earned") else "",
-        measured=words.MEASURED.get(summary["comparison"].get("measured") or "", "of unknown origin"),
+        measured=EVIDENCE.get(summary["comparison"].get("measured") or "", "of unknown origin"),
         setting=words.setting(summary["certificate"]),
         several_states=summary["world"]["states"] > 1,
         two_values=values == [0.0, 1.0],

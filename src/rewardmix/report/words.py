@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from rewardmix.facts import EVIDENCE
+
 NOTHING = "\N{EN DASH}"
 """In place of a number that there is not."""
 
@@ -52,27 +54,19 @@ def percent(value: float | None, digits: int = 0) -> str:
     return NOTHING if value is None else f"{decimal(100 * value, digits)}\N{NARROW NO-BREAK SPACE}%"
 
 
-MEASURED = {
-    "exact": "exact, in the true model",
-    "played": "measured by playing",
-    "logged": "estimated from a log that others played",
-    "planned": "planned in the recovered model, so optimistic",
-}
-
-
 def earns(answer: Mapping[str, Any]) -> str:
     """Where the headline value comes from."""
     if answer["measured"] == "exact":
         return "Computed exactly in the true model, which is known here."
     interval = f"95 % interval {fine(answer['lower'])} to {fine(answer['upper'])}"
     if answer["measured"] == "played":
-        return f"Measured in {count(answer.get('episodes'))} fresh episodes; {interval}."
+        return f"Played in {count(answer.get('episodes'))} fresh episodes; {interval}."
     if answer["measured"] == "logged":
         held = f"{count(answer.get('episodes'))} held-out episodes of the log"
-        return f"Estimated from {held}, for the policy planned without them; {interval}."
+        return f"Estimated from {held}, for the policy planned without them; nobody has played it; {interval}."
     return (
-        "Planned: what it would earn if the recovered model were right. Such values are optimistic; "
-        "it has not been tried in fresh episodes."
+        "Planned in the model: what it would earn if the recovered model were right. Such values are optimistic; "
+        "nobody has played it."
     )
 
 
@@ -97,7 +91,7 @@ def gain(answer: Mapping[str, Any]) -> str:
     if answer["gain"] is None:
         return "The best policy that does not adapt was not computed."
     relative = f" ({signed_percent(answer['gain'] / answer['fixed'])})" if answer["fixed"] > 0 else ""
-    where = MEASURED.get(answer.get("gain_measured") or "", "")
+    where = EVIDENCE.get(answer.get("gain_measured") or "", "")
     text = f"over the best policy that ignores rewards{relative}; {where}." if where else "over the best fixed policy."
     if answer.get("share") is not None:
         text += f" That is {percent(answer['share'], 1)} of what adapting can be worth."
@@ -180,9 +174,10 @@ def facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     agreement = "; ".join(f"{AGREEMENT.get(name, name)} {_verdict(verdict)}" for name, verdict in said.items())
     meetings = f"{count(covered.get('never'))} can meet but never did, {count(covered.get('impossible'))} cannot"
     limits = f"{fine(played.get('lower'))} to {fine(played.get('upper'))}"
-    fresh = "held-out episodes of the log" if played.get("measured") == "logged" else "fresh episodes"
+    logged = played.get("measured") == "logged"
+    fresh = "held-out episodes, for the policy planned without them" if logged else "fresh episodes"
     rows = [
-        (True, "Planned value", between(*summary["planned"]),
+        (True, "Planned in the model", between(*summary["planned"]),
          "in the recovered model, optimistic by nature; not a measurement"),
         (certificate.get("uncertainty"), "Uncertainty V\N{SUBSCRIPT ZERO}", fine(certificate.get("uncertainty")),
          "when exploration stopped"),
@@ -193,7 +188,7 @@ def facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
         (bootstrap.get("mean"), "Bootstrap regret", fine(bootstrap.get("mean")),
          f"an estimate, {fine(bootstrap.get('upper'))} in the worst resample; better plans may add "
          f"{fine(bootstrap.get('gap'))}; blind to what was never entered"),
-        (played.get("value"), "Validation", fine(played.get("value")),
+        (played.get("value"), "Estimated from the log" if logged else "Played", fine(played.get("value")),
          f"{limits} in {count(played.get('episodes'))} {fresh}"),
     ]  # fmt: skip
     return [{"name": name, "value": value, "note": note} for known, name, value, note in rows if known is not None]
