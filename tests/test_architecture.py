@@ -58,6 +58,7 @@ PARAMETERS = {
     "earn_command": "one parameter for each option that people type",
     "explore_command": "one parameter for each option that people type",
     "fit_command": "one parameter for each option that people type",
+    "check_command": "one parameter for each option that people type",
     "recover_command": "one parameter for each option that people type",
 }
 """Functions with more than 8 parameters that are no kernels -> why. Everything else hands its settings on whole."""

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
         theory,
     )
     from rewardmix._core.errors import InputError
-    from rewardmix.checkup import Checkup, check
+    from rewardmix.checkup import Checkup
     from rewardmix.environments import MixRewards, PreviousActionReward
     from rewardmix.episodes import Episodes
     from rewardmix.evaluation import Evaluation, evaluate
     from rewardmix.exploration import Exploration, explore
     from rewardmix.io import load, save
     from rewardmix.learning import Learned, learn
-    from rewardmix.logs import Fitted, fit
+    from rewardmix.logs import Fitted, check, fit
     from rewardmix.model import RewardMixingMDP
     from rewardmix.moments import Moments
     from rewardmix.online import Agent, Earned, earn
@@ -61,10 +61,10 @@ _NAMES = {
     "moments": ("Moments",),
     "exploration": ("Exploration", "explore"),
     "recovery": ("ConfidenceSet", "confidence_set", "Recovery", "recover", "choose_contexts"),
-    "checkup": ("Checkup", "check"),
+    "checkup": ("Checkup",),
     "learning": ("Learned", "learn"),
     "online": ("Agent", "Earned", "earn"),
-    "logs": ("Fitted", "fit"),
+    "logs": ("Fitted", "fit", "check"),
     "io": ("save", "load"),
 }
 _MODULES = (

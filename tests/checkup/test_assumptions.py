@@ -8,7 +8,7 @@ from benchmarks.checkup.worlds import simulate_broken
 
 from oracles import trajectories
 from rewardmix import InputError, check, plan, problems, recover, simulate, uniform
-from rewardmix.checkup import ASSUMPTIONS, assumptions, score_kernels
+from rewardmix.checkup import ASSUMPTIONS, assumptions, check_assumptions, score_kernels
 from rewardmix.checkup.association import association, trend
 from rewardmix.checkup.projection import Gradient
 from rewardmix.episodes import Episodes
@@ -229,7 +229,7 @@ def test_bad_input_is_refused_by_name():
     model = world()
     episodes = simulate(uniform(model), model, 50, seed=1)
     with pytest.raises(InputError, match=r"^episodes: found .*, expected"):
-        check(model)
+        check_assumptions(model)
     with pytest.raises(InputError, match=r"^level: found 2, expected"):
         check(episodes, level=2)
     with pytest.raises(InputError, match=r"^model: found 9 states and 2 actions, expected 4 states and 2 actions"):

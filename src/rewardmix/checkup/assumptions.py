@@ -102,7 +102,7 @@ class Checkup:
         return tuple(finding.sentence for finding in self.findings)
 
 
-def check(
+def check_assumptions(
     episodes: Episodes,
     *,
     num_contexts: int = 2,

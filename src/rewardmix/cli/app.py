@@ -15,7 +15,7 @@ import typer
 
 from rewardmix._core.errors import InputError
 from rewardmix._version import __version__
-from rewardmix.cli import log_commands, model_commands, stage_commands
+from rewardmix.cli import inspection_commands, log_commands, model_commands, stage_commands
 from rewardmix.cli.earn_command import earn_command
 from rewardmix.cli.learn_command import learn_command
 
@@ -30,6 +30,7 @@ app = typer.Typer(
 app.command("learn")(learn_command)
 app.command("earn")(earn_command)
 app.command("evaluate")(model_commands.evaluate_command)
+app.command("check")(inspection_commands.check_command)
 app.command("fit")(log_commands.fit_command)
 app.command("simulate")(log_commands.simulate_command)
 app.command("sweep")(log_commands.sweep_command)

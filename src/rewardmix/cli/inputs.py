@@ -6,6 +6,7 @@ import ast
 import os
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,15 @@ def numbers_of(option: str, text: str | None, *words: str) -> Any:
         return [float(part) for part in text.split(",")]
     except ValueError:
         refuse(option, repr(text), ", or ".join([*words, "numbers separated by commas"]))
+
+
+def reading_of(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """How a log is to be read, from the options of a command that reads one."""
+    columns = {role: None if name == "none" else str(name) for role, name in options_of(typed["columns"]).items()}
+    columns |= {role: typed[role] for role in ("visitor", "time") if typed[role] is not None}
+    named = {"horizon": "horizon", "gap": "session_gap", "bins": "bins", "fold": "fold", "skip_bad": "skip_bad"}
+    values = numbers_of("--rewards", typed["rewards"])
+    return {"columns": columns, "reward_values": values, **{name: typed[option] for option, name in named.items()}}
 
 
 def weights_of(text: str | None) -> Any:

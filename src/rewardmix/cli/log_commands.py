@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 
 
 def fit_command(
-    log: Annotated[list[str], typer.Argument(help="Parquet or CSV files, a folder, a pattern, or minari:ID.")],
+    log: options.LogArgument,
     *,
-    contexts: Annotated[str, typer.Option(help="Number of hidden types, or auto.")] = "2",
-    horizon: Annotated[int | None, typer.Option(help="Most steps of an episode. [the longest]")] = None,
+    contexts: options.ContextsOption = "2",
+    horizon: options.HorizonOption = None,
     weights: options.Weights = None,
-    columns: Annotated[str, typer.Option(help="How columns are called: state=page,action=button")] = "",
-    rewards: Annotated[str | None, typer.Option(help="Values that a reward can take: 0,1. [those that occur]")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out episodes with problems.")] = False,
+    columns: options.ColumnsOption = "",
+    rewards: options.RewardsOption = None,
+    visitor: options.VisitorOption = None,
+    time: options.TimeOption = None,
+    gap: options.GapOption = None,
+    bins: options.BinsOption = None,
+    fold: options.FoldOption = None,
+    skip_bad: options.SkipBadOption = False,
     seed: options.Seed = 0,
     resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 8,
     pessimism: Annotated[
@@ -49,19 +54,14 @@ def fit_command(
     as_count("--processes", processes)
     inputs.check_folder("--out", out)
     source: Any = log[0] if len(log) == 1 else log
-    number = inputs.contexts_of(contexts)
-    shares, values = inputs.weights_of(weights), inputs.numbers_of("--rewards", rewards)
-    names = {role: None if name == "none" else str(name) for role, name in inputs.options_of(columns).items()}
+    number, shares, reading = inputs.contexts_of(contexts), inputs.weights_of(weights), inputs.reading_of(settings)
     with ExitStack() as stack:
         executor = stack.enter_context(executor_of(scheduler, processes))
         with terminal.bar("reading", 1.0) as show:
             data = logs.read(
                 source,
-                columns=names,
-                horizon=horizon,
-                reward_values=values,
-                skip_bad=skip_bad,
                 executor=executor,
+                **reading,
                 on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
             )
         show_bar, show_line = (

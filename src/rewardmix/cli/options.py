@@ -20,4 +20,17 @@ Weights = Annotated[str | None, typer.Option(help="Their shares, 0.3,0.7 or unif
 Modules = Annotated[str | None, typer.Option("--import", help="Modules that register environments.")]
 Scheduler = Annotated[str | None, typer.Option(help="A Dask scheduler, tcp://host:port.")]
 Processes = Annotated[int, typer.Option(help="Processes of this machine, without a scheduler.")]
+LogArgument = Annotated[list[str], typer.Argument(help="Parquet or CSV files, a folder, a pattern, or minari:ID.")]
+ContextsOption = Annotated[str, typer.Option(help="Number of hidden types, or auto.")]
+HorizonOption = Annotated[int | None, typer.Option(help="Most steps of an episode. [the longest]")]
+ColumnsOption = Annotated[str, typer.Option(help="How columns are called: state=page,action=button")]
+RewardsOption = Annotated[str | None, typer.Option(help="Values that a reward can take: 0,1. [those that occur]")]
+SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out episodes with problems.")]
+TimeOption = Annotated[str | None, typer.Option(help="A column of times that orders the rows instead of steps.")]
+VisitorOption = Annotated[
+    str | None, typer.Option(help="A column of visitors, to be cut into sessions by --time and --gap.")
+]
+GapOption = Annotated[str | None, typer.Option(help="Longest pause in a session of a visitor: 90s, 30m, 2h.")]
+BinsOption = Annotated[int | None, typer.Option(help="Put rewards of more values into so many bins.")]
+FoldOption = Annotated[int | None, typer.Option(help="Make one of the states that were seen fewer times.")]
 OutFolder = Annotated[Path, typer.Option(help="Folder for the results.")]

@@ -39,7 +39,7 @@ from rewardmix._core.checks import (
     refuse,
 )
 from rewardmix._core.streams import Role, seed_for
-from rewardmix.checkup import Checkup, check
+from rewardmix.checkup import Checkup, check_assumptions
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import interval
 from rewardmix.exploration import Exploration, batched, practical, selected
@@ -286,7 +286,7 @@ def _checked(asked: LearnSettings, gathered: Gathered, recovery: Recovery) -> Ch
     if episodes is None:
         return None
     asked.tell("check")
-    return check(episodes, model=recovery.model, seed=asked.seed)
+    return check_assumptions(episodes, model=recovery.model, seed=asked.seed)
 
 
 def _planned(asked: LearnSettings, model: RewardMixingMDP) -> Plan:

@@ -1,7 +1,8 @@
 """Logs: episodes that already happened, from files and tables, on one machine or on a cluster."""
 
 from rewardmix.logs.fitting import FitInfo, Fitted, Progress, fit
-from rewardmix.logs.log import Log, Notes, Problem
+from rewardmix.logs.inspection import check
+from rewardmix.logs.log import Log, Notes, Problem, Repair
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.minari import read_minari, write_minari
 from rewardmix.logs.reading import read
@@ -16,6 +17,8 @@ __all__ = [
     "Notes",
     "Problem",
     "Progress",
+    "Repair",
+    "check",
     "fit",
     "process_pool",
     "read",

@@ -20,16 +20,15 @@ from numpy.typing import ArrayLike
 
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
-from rewardmix.checkup import Checkup, check
+from rewardmix.checkup import Checkup, check_assumptions
 from rewardmix.facts import Fact, disagreement
 from rewardmix.logs.behaviour import LoggingTest, count_followed, logging_test
 from rewardmix.logs.log import Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.logs.pessimism import PESSIMISM, Known, Support, cautious
-from rewardmix.logs.reading import read
+from rewardmix.logs.reading import as_log
 from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage, bootstrap_value, held_out, log_coverage
-from rewardmix.logs.workers import as_executor
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
@@ -224,7 +223,7 @@ def fit(
     settings = FitSettings(
         num_contexts, weights, prior, seed, max_contexts, failure, accuracy, share_held_out, resamples, gap, pessimism
     )
-    data = _log_of(log, executor, reading)
+    data = as_log(log, executor, reading)
     _afford_fit(data, settings.most_contexts, settings.resamples)
     moments = data.count(lambda done, total: notify(Progress("count", done, total)))
     sizes = data.schema.num_state_actions, data.schema.num_values, settings.most_contexts
@@ -248,7 +247,7 @@ def fit(
     bags = sample.patterns(data.schema)
     criterion = choice.criterion if choice else _criterion(bags, mixture_of_model(recovery.model, data.schema))
     notify(Progress("check"))
-    checkup = check(known.episodes, model=recovery.model, seed=settings.seed)
+    checkup = check_assumptions(known.episodes, model=recovery.model, seed=settings.seed)
     validated = _validated(len(data), known, recovery, found, settings, notify)
     judged = log_coverage(moments, data.schema), test, support, checkup, *validated
     info = FitInfo(data.notes, data.schema, moments, recovery.info, choice, criterion, *judged, passes, ())
@@ -273,14 +272,6 @@ def _afford_fit(data: Log, contexts: int, resamples: int) -> None:
     )
     each = PER_STEP * schema.horizon + 1e4 * contexts * schema.num_state_actions * schema.num_values + 1e3 * steps
     afford("resamples", operations=resamples * each, change="fewer resamples")
-
-
-def _log_of(log: Any, executor: Any, reading: dict[str, Any]) -> Log:
-    if not isinstance(log, Log):
-        return read(log, executor=executor, **reading)
-    if reading:
-        refuse("fit", f"{next(iter(reading))!r} for a log that was read already", "it as an argument of read()")
-    return log if executor is None else log.moved(as_executor(executor))
 
 
 def _choice(evidence: Evidence, settings: FitSettings) -> Choice | None:

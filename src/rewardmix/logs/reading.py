@@ -109,6 +109,15 @@ def read(
     return _checked_log(prepared, room, workers, wishes.skip_bad, on_update)
 
 
+def as_log(log: Any, executor: Executor | None, reading: Mapping[str, Any]) -> Log:
+    """A log as it is, moved to an executor if there is one; anything else is read."""
+    if not isinstance(log, Log):
+        return read(log, executor=executor, **reading)
+    if reading:
+        refuse("log", f"{next(iter(reading))!r} for a log that was read already", "it as an argument of read()")
+    return log if executor is None else log.moved(as_executor(executor))
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A source that is ready to be checked, what is known about it, and what was done to it."""

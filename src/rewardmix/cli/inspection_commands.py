@@ -1,0 +1,66 @@
+"""Commands that look before anything is learned, and at what was: ``check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rewardmix.cli import inputs, options, terminal
+
+if TYPE_CHECKING:
+    from rewardmix.logs import Log
+
+
+def check_command(
+    log: options.LogArgument,
+    *,
+    contexts: options.ContextsOption = "auto",
+    horizon: options.HorizonOption = None,
+    columns: options.ColumnsOption = "",
+    rewards: options.RewardsOption = None,
+    visitor: options.VisitorOption = None,
+    time: options.TimeOption = None,
+    gap: options.GapOption = None,
+    bins: options.BinsOption = None,
+    fold: options.FoldOption = None,
+    skip_bad: options.SkipBadOption = False,
+    seed: options.Seed = 0,
+) -> None:
+    """Read a log without learning from it: what is repaired, what it holds, whether it keeps to the assumptions."""
+    reading = inputs.reading_of(locals())
+    from rewardmix import logs
+    from rewardmix._core.checks import as_seed
+
+    as_seed("--seed", seed)
+    number = inputs.contexts_of(contexts)
+    with terminal.bar("reading", 1.0) as show:
+        data = logs.read(
+            log[0] if len(log) == 1 else log,
+            on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
+            **reading,
+        )
+    _show_log(data)
+    with terminal.live_line() as show_line:
+        show_line("asking about assumptions")
+        found = logs.check(data, num_contexts=number, seed=seed)
+    typer.echo(f"assumptions, asked of {found.episodes} episodes:")
+    for sentence in found.sentences:
+        typer.echo(f"- {sentence}")
+
+
+def _show_log(data: Log) -> None:
+    """What a log holds."""
+    from rewardmix.logs.behaviour import count_followed, logging_test
+    from rewardmix.logs.validation import log_coverage
+
+    schema, notes = data.schema, data.notes
+    values: list[Any] = [f"{value:.6g}" for value in schema.reward_values]
+    shown = ", ".join(values if len(values) <= 6 else [*values[:3], "...", values[-1]])
+    typer.echo(
+        f"{notes.kept} episodes, {notes.rows} rows; {schema.num_states} states, {schema.num_actions} actions, "
+        f"at most {schema.horizon} steps; rewards {shown}"
+    )
+    test = logging_test(data.total(count_followed), schema)
+    for sentence in (*notes.sentences, test.sentence, log_coverage(data.moments, schema).sentence):
+        typer.echo(f"- {sentence}")
