@@ -14,10 +14,11 @@ import pytest
 from rewardmix import problems
 from rewardmix._core.checks import InputError
 from rewardmix.environments import RewardMixingEnv
-from rewardmix.exploration import all_pairs, batched, compiled, explore, paper, practical, selected
+from rewardmix.exploration import all_pairs, batched, compiled, environment_engine, explore, paper, practical, selected
 from rewardmix.exploration import checkpoints as module
 from rewardmix.exploration import compiled as engine_function
 from rewardmix.exploration.compiled_engine import CompiledEngine
+from rewardmix.exploration.exploration_result import kept_every
 from rewardmix.moments import Moments
 
 MODEL = problems.make("random", states=4, actions=2, horizon=5, seed=8)
@@ -133,13 +134,42 @@ def test_compiled_counts_are_those_of_its_episodes():
     assert engine_function is compiled
 
 
-def test_episodes_are_dropped_where_they_would_fill_the_memory(monkeypatch):
-    import sys as system
+def assert_every(found, whole, every):
+    """Every so-manieth episode was kept, and everything was counted."""
+    assert len(found.gathered) == -(-5000 // every)
+    for name in ("states", "actions", "outcomes", "lengths"):
+        np.testing.assert_array_equal(getattr(found.gathered, name), getattr(whole.gathered, name)[::every])
+    assert found.moments == whole.moments
 
-    monkeypatch.setattr(system.modules[CompiledEngine.__module__], "KEPT_BYTES", 50_000)
-    found = explore(MODEL, episodes=5000)
-    assert found.gathered is None
-    assert found.moments == explore(MODEL, episodes=5000, keep=False).moments
+
+def test_every_other_episode_is_dropped_where_they_would_fill_the_memory(monkeypatch, tmp_path):
+    whole = explore(MODEL, episodes=5000)
+    continued = explore(MODEL, episodes=5000, after=explore(MODEL, episodes=3000))
+    size = sum(getattr(whole.gathered, name).nbytes for name in ("states", "actions", "outcomes")) // 5000
+    monkeypatch.setattr(sys.modules[CompiledEngine.__module__], "KEPT_BYTES", 1500 * size)
+    assert_every(explore(MODEL, episodes=5000), whole, 4)
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    folder = tmp_path / "checkpoint"
+    explore(MODEL, episodes=1800, checkpoint=folder)
+    assert all(path.stem.endswith("-every-2") for path in folder.glob("episodes-*"))
+    assert (folder / "episodes-000000000000-every-2.safetensors").is_file()
+    assert_every(explore(MODEL, episodes=5000, checkpoint=folder), whole, 4)
+    assert_every(explore(MODEL, episodes=5000, after=explore(MODEL, episodes=3000)), continued, 4)
+
+
+def test_every_other_episode_of_an_environment_is_dropped_too(monkeypatch):
+    def explored():
+        return explore(RewardMixingEnv(MODEL), episodes=5000, seed=3)
+
+    whole = explored()
+    monkeypatch.setattr(environment_engine, "KEPT_BYTES", 2000 * (7 * MODEL.horizon + 8))
+    assert_every(explored(), whole, 4)
+
+
+def test_kept_every():
+    assert [kept_every(1000, kept) for kept in (1000, 500, 250, 125)] == [1, 2, 4, 8]
+    assert kept_every(1001, 501) == 2
+    assert kept_every(0, 0) == 1
 
 
 def test_updates_are_told():

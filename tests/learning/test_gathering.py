@@ -89,13 +89,15 @@ def test_refinement_goes_through_a_queue_once():
     assert np.unique(world.met).size == 600
 
 
-def test_a_run_by_the_rule_that_outgrows_memory_goes_on_without_its_episodes(monkeypatch):
+def test_a_run_by_the_rule_that_outgrows_memory_goes_on_with_every_other_episode(monkeypatch):
     monkeypatch.setattr(environment_engine, "KEPT_BYTES", 700 * (7 * 10 + 8))
     totals = []
     monkeypatch.setattr(stopping, "MOST_EPISODES", 2000)
     learned = learn(make_env("shop"), accuracy=0.0001, seed=0, on_update=lambda stage: totals.append(stage.name))
-    assert learned.exploration.gathered is None
-    assert learned.model.num_states == 4
+    assert learned.episodes == 2000
+    assert learned.exploration.moments.episodes == learned.exploration.episodes == 1500
+    assert len(learned.exploration.gathered) == 375
+    assert learned.recovery.info.weights == "estimated"
 
 
 @pytest.mark.parametrize(("name", "accuracy"), [("probe", 0.01), ("shop", 0.004)])

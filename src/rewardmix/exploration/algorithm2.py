@@ -314,7 +314,7 @@ class _Run:
         self.tally.add(saved.moments)
         self.engine.stream[:] = saved.stream
         if hasattr(self.engine, "restore"):
-            self.engine.restore(saved.episodes)
+            self.engine.restore(saved.episodes, saved.moments.episodes)
         if isinstance(self.engine, EnvironmentEngine) and saved.moments.episodes:
             self.engine.go_on(self.settings.seed, saved.moments.episodes)
         self.curve = [(float(k), float(v)) for k, v in saved.curve]

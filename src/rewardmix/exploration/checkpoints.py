@@ -25,7 +25,7 @@ from rewardmix._core.checks import InputError, as_count, as_floats, as_instance,
 from rewardmix._core.storage import Arrays
 from rewardmix._core.widths import length_width
 from rewardmix.episodes import PARTS, Episodes, room_for
-from rewardmix.exploration.exploration_result import check_gathered, check_stream
+from rewardmix.exploration.exploration_result import check_gathered, check_stream, kept_every
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 
@@ -126,17 +126,22 @@ class Checkpoint(CheckpointFolder):
     Attributes:
         parts: first episode of each part that was written.
         written: episodes in those parts.
+        every: which episodes are kept: every one, every other, every fourth ...
     """
 
     parts: list[int] = field(default_factory=list)
     written: int = 0
+    every: int = 1
 
     def save(self, saved: Saved) -> None:
         """Write what is new of the episodes, then the state."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        if saved.episodes is None:
-            self.parts, self.written = [], 0
-        elif len(saved.episodes) > self.written:
+        every = 1 if saved.episodes is None else kept_every(saved.moments.episodes, len(saved.episodes))
+        outdated = []
+        if saved.episodes is None or every != self.every:
+            outdated = [self._part(begin) for begin in self.parts]
+            self.parts, self.written, self.every = [], 0, every
+        if saved.episodes is not None and len(saved.episodes) > self.written:
             new = saved.episodes[self.written :]
             storage.write_arrays(
                 self._part(self.written), "episodes part", {name: getattr(new, name) for name in PARTS}, {}
@@ -146,7 +151,9 @@ class Checkpoint(CheckpointFolder):
         arrays, meta = packed(saved.moments)
         kept = self.parts if saved.episodes is not None else None
         held = {**arrays, "stream": saved.stream, "curve": saved.curve}
-        self.write(STATE, "exploration", held, {**meta, "numbers": saved.numbers, "parts": kept})
+        self.write(STATE, "exploration", held, {**meta, "numbers": saved.numbers, "parts": kept, "every": every})
+        for path in outdated:  # only now, when nothing refers to them
+            path.unlink(missing_ok=True)
 
     def load(self) -> Saved | None:
         """What was saved, or None if there is nothing."""
@@ -155,6 +162,7 @@ class Checkpoint(CheckpointFolder):
     def _saved(self, arrays: Arrays, meta: dict[str, Any]) -> Saved:
         moments = unpacked(arrays, meta)
         parts = None if meta["parts"] is None else storage.entry(meta, "parts", list)
+        self.every = as_count("every", meta.get("every", 1))
         episodes = None if parts is None else self._episodes(parts, moments)
         return Saved(moments, arrays["stream"], arrays["curve"], storage.entry(meta, "numbers", dict), episodes)
 
@@ -175,11 +183,12 @@ class Checkpoint(CheckpointFolder):
         if begins != parts:
             refuse("parts", parts, f"{begins}, each beginning where the one before ends")
         joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in PARTS}
-        self.parts, self.written = list(parts), moments.episodes
+        self.parts, self.written = list(parts), len(joined["lengths"])
         return Episodes.trusted(joined, *sizes)
 
     def _part(self, begin: int) -> Path:
-        return self.folder / f"episodes-{begin:012d}.safetensors"
+        thinned = f"-every-{self.every}" if self.every > 1 else ""
+        return self.folder / f"episodes-{begin:012d}{thinned}.safetensors"
 
 
 def world_digest(world: Any) -> str:

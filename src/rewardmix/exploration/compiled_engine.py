@@ -10,6 +10,7 @@ from rewardmix.episodes import Episodes, room_for
 from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration.augmented import PairPlan
 from rewardmix.exploration.exploration_kernels import Choices, Kept
+from rewardmix.exploration.exploration_result import kept_every
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import Tables
@@ -18,7 +19,7 @@ CHUNK_STEPS = 1 << 21
 """Steps between two moments at which an interrupt is heard (some tens of milliseconds)."""
 
 KEPT_BYTES = 1 << 29
-"""Bytes that kept episodes may take; beyond, none are kept."""
+"""Bytes that kept episodes may take; beyond, every other one is dropped, again and again."""
 
 
 class CompiledEngine:
@@ -31,7 +32,7 @@ class CompiledEngine:
         self.sizes = model.num_states, model.num_actions, model.horizon
         self.reward_values = model.reward_values
         self.stream = stream(seed, Role.EXPLORATION)
-        self.keep, self.kept = keep, self._room(1024 if keep else 0)
+        self.keep, self.kept = keep, self._room(1024 if keep else 0, 1)
 
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally over the model's own lists of next states."""
@@ -43,7 +44,7 @@ class CompiledEngine:
         until = min(until, tally.episodes + chunk)
         tally.make_room(tally.pairs_an_episode)
         if self.keep:
-            self._make_room_for(until)
+            until = self._make_room(tally.episodes, until)
         table_room, limit = tally.pairs.capacity, plan.first_limit(growth)
         kept, counts = self.kept, tally.arrays
         kernels.play_choices(
@@ -51,35 +52,51 @@ class CompiledEngine:
         )
 
     def gathered(self, episodes: int) -> Episodes | None:
-        """The episodes themselves, if they were kept."""
+        """The episodes themselves, or every so-manieth, if they were kept."""
         if not self.keep:
             return None
-        parts = {name: part[:episodes].copy() for name, part in self.kept._asdict().items()}
-        parts["lengths"] = np.full(episodes, self.sizes[2], length_width(self.sizes[2]))
+        number = -(-episodes // self.kept.every)
+        parts = {name: getattr(self.kept, name)[:number].copy() for name in ("states", "actions", "outcomes")}
+        parts["lengths"] = np.full(number, self.sizes[2], length_width(self.sizes[2]))
         return Episodes.trusted(parts, self.sizes[0], self.sizes[1], self.reward_values)
 
-    def restore(self, episodes: Episodes | None) -> None:
-        """Go on after these episodes (None: they were not kept)."""
+    def restore(self, episodes: Episodes | None, total: int) -> None:
+        """Go on after ``total`` episodes, of which these were kept (None: none)."""
         self.keep = episodes is not None
-        self.kept = self._room(len(episodes) if episodes is not None else 0)
-        if episodes is not None:
-            _copy(self.kept, Kept(episodes.states, episodes.actions, episodes.outcomes), len(episodes))
+        if episodes is None:
+            self.kept = self._room(0, 1)
+        else:
+            every = kept_every(total, len(episodes))
+            self.kept = self._room(len(episodes), every)
+            _copy(self.kept, Kept(episodes.states, episodes.actions, episodes.outcomes, every), len(episodes))
 
-    def _make_room_for(self, until: int) -> None:
-        room = self.kept.states.shape[0]
-        if until <= room:
-            return
-        larger = max(until, 2 * room)
-        if larger * sum(part.itemsize * part.shape[1] for part in self.kept) > KEPT_BYTES:
-            self.keep, self.kept = False, self._room(0)
-            return
-        old, self.kept = self.kept, self._room(larger)
-        _copy(self.kept, old, room)
+    def _make_room(self, played: int, until: int) -> int:
+        """Up to where there is room for episodes after ``played``; if nowhere, every other kept one makes some first.
 
-    def _room(self, episodes: int) -> Kept:
+        What is kept then depends on how many episodes there were, and not on how they were asked for.
+        """
+        most = max(1, KEPT_BYTES // sum(part.itemsize * part.shape[1] for part in self.kept[:3]))
+        while played >= most * self.kept.every:
+            self._thin()
+        until = min(until, most * self.kept.every)
+        needed, room = -(-until // self.kept.every), self.kept.states.shape[0]
+        if needed > room:
+            old, self.kept = self.kept, self._room(min(max(needed, 2 * room), most), self.kept.every)
+            _copy(self.kept, old, min(room, most))
+        return until
+
+    def _thin(self) -> None:
+        """Drop every other kept episode. Which is decided by its number alone, so what is left is a fair sample."""
+        half = -(-self.kept.states.shape[0] // 2)
+        for part in self.kept[:3]:
+            part[:half] = part[::2].copy()
+        self.kept = self.kept._replace(every=2 * self.kept.every)
+
+    def _room(self, episodes: int, every: int) -> Kept:
         num_states, num_actions, horizon = self.sizes
-        return Kept(*room_for(episodes, horizon, num_states, num_actions, self.reward_values.size))
+        return Kept(*room_for(episodes, horizon, num_states, num_actions, self.reward_values.size), every)
 
 
 def _copy(into: Kept, given: Kept, number: int) -> None:
-    into.states[:number], into.actions[:number], into.outcomes[:number] = given
+    for name in ("states", "actions", "outcomes"):
+        getattr(into, name)[:number] = getattr(given, name)[:number]

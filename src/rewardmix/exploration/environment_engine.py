@@ -20,6 +20,7 @@ from rewardmix.episodes import ABSENT, PARTS, Episodes, room_for
 from rewardmix.exploration.augmented import PairPlan
 from rewardmix.exploration.compiled_engine import KEPT_BYTES
 from rewardmix.exploration.exploration_kernels import ANY, FIRST, THIRD, Choices
+from rewardmix.exploration.exploration_result import kept_every
 from rewardmix.exploration.tally import Tally
 
 Bools = NDArray[np.bool_]
@@ -51,7 +52,7 @@ class EnvironmentEngine:
         self.seed: int | None = None
         self._draw_from(seed, 0)
         self.stream = np.zeros(4, np.uint64)
-        self.keep = keep
+        self.keep, self.every = keep, 1
         self.kept: list[Episodes] = []
 
     def fresh_tally(self, ordered: bool) -> Tally:
@@ -63,7 +64,7 @@ class EnvironmentEngine:
         episodes, picks = self._play_once(choices, tally.episodes)
         number = min(until - tally.episodes, len(episodes))
         episodes, picks = episodes[:number], picks[:number]
-        self._keep(episodes)  # before they are counted: an interrupt in between then loses nothing
+        self._keep(episodes, tally.episodes)  # before they are counted: an interrupt in between then loses nothing
         tally.count(
             (episodes.states, episodes.actions, episodes.outcomes, episodes.lengths),
             picks,
@@ -72,17 +73,18 @@ class EnvironmentEngine:
         )
 
     def gathered(self, episodes: int) -> Episodes | None:
-        """The episodes themselves, if they were kept."""
+        """The episodes themselves, or every so-manieth, if they were kept."""
         if not self.keep:
             return None
         parts = [self._blank(0), *self.kept]
         together = {name: np.concatenate([getattr(part, name) for part in parts]) for name in PARTS}
         self.kept = [Episodes.trusted(together, **self._world)]
-        return self.kept[0][:episodes]
+        return self.kept[0][: -(-episodes // self.every)]
 
-    def restore(self, episodes: Episodes | None) -> None:
-        """Go on after these episodes (None: they were not kept)."""
+    def restore(self, episodes: Episodes | None, total: int) -> None:
+        """Go on after ``total`` episodes, of which these were kept (None: none)."""
         self.keep = episodes is not None
+        self.every = 1 if episodes is None else kept_every(total, len(episodes))
         self.kept = [episodes] if episodes is not None else []
 
     def go_on(self, seed: int, played: int) -> None:
@@ -99,13 +101,17 @@ class EnvironmentEngine:
     def _world(self) -> dict[str, Any]:
         return {"num_states": self.sizes[0], "num_actions": self.sizes[1], "reward_values": self.reward_values}
 
-    def _keep(self, episodes: Episodes) -> None:
-        if self.keep:
-            self.kept.append(episodes)
-            per_episode = 7 * self.sizes[2] + 8
-            self.keep = sum(len(part) for part in self.kept[:1]) * per_episode <= KEPT_BYTES
-            if len(self.kept) > 256:
-                self.gathered(2**62)
+    def _keep(self, episodes: Episodes, before: int) -> None:
+        """Keep new episodes, which come after ``before`` others; where there is no room, every other one makes some."""
+        if not self.keep:
+            return
+        self.kept.append(episodes[-before % self.every :: self.every])
+        if len(self.kept) > 256:
+            self.gathered(2**62)
+        if sum(len(part) for part in self.kept) * (7 * self.sizes[2] + 8) > KEPT_BYTES:
+            whole = self.gathered(2**62)
+            assert whole is not None
+            self.kept, self.every = [whole[::2]], 2 * self.every
 
     def _blank(self, number: int) -> Sheet:
         horizon = self.sizes[2]

@@ -86,11 +86,12 @@ class TallyArrays(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Room for the episodes themselves; empty arrays if nobody wants them."""
+    """Room for the episodes themselves, or for every so-manieth; empty arrays if nobody wants them."""
 
     states: NDArray[np.int32]  # (room, H + 1)
     actions: NDArray[np.int16]  # (room, H)
     outcomes: NDArray[np.int8]  # (room, H)
+    every: int  # episodes 0, every, 2 * every, ... are kept
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -301,7 +302,8 @@ def play_choices(
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
     while counts.progress[EPISODES] < until and counts.progress[USED] + most <= capacity:
         k = counts.progress[EPISODES]
-        if keeping and k >= kept.states.shape[0]:
+        keep, at = keeping and k % kept.every == 0, k // kept.every
+        if keep and at >= kept.states.shape[0]:
             break
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
         s, m = pick(tables.initial, high(word)), pick(tables.contexts, low(word))
@@ -320,8 +322,8 @@ def play_choices(
             place = next_place(tables, x, high(word))
             counts.moves[place] += 1
             count_visit(counts, x)
-            if keeping:
-                kept.states[k, t], kept.actions[k, t], kept.outcomes[k, t] = s, code >> 1, z
+            if keep:
+                kept.states[at, t], kept.actions[at, t], kept.outcomes[at, t] = s, code >> 1, z
             s = np.int64(tables.successors[place])
             xs[t], zs[t] = x, z
             if code & 1 == 0:
@@ -329,8 +331,8 @@ def play_choices(
                     x1, z1, row = x, z, choices.row_of[x]
                 elif row != THIRD:
                     x2, z2, row = x, z, THIRD
-        if keeping:
-            kept.states[k, horizon] = s
+        if keep:
+            kept.states[at, horizon] = s
         if ordered:
             count_selected(counts, x1, z1, x2, z2, growth, limit)
         else:

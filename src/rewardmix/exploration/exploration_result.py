@@ -89,9 +89,20 @@ def check_gathered(moments: Moments, episodes: Episodes | None) -> None:
     as_instance("moments", moments, Moments)
     if episodes is not None:
         as_instance("episodes", episodes, Episodes)
-    if episodes is not None and (len(episodes) != moments.episodes or episodes.world != moments.world):
-        expected = f"{moments.episodes} of {moments.world}, as were counted"
+    if episodes is None:
+        return
+    every = kept_every(moments.episodes, len(episodes))
+    if len(episodes) != -(-moments.episodes // every) or episodes.world != moments.world:
+        expected = f"{moments.episodes} of {moments.world}, as were counted, or every 2nd, 4th, ... of them"
         refuse("episodes", f"{len(episodes)} episodes of {episodes.world}", expected)
+
+
+def kept_every(total: int, kept: int) -> int:
+    """1, 2, 4, ...: which of ``total`` episodes were kept, if so many were: all, every other, every fourth ..."""
+    every = 1
+    while kept > 0 and -(-total // every) > kept:
+        every *= 2
+    return every
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +113,8 @@ class Exploration:
         moments: the counts of all episodes.
         episodes: how many there were.
         uncertainty: V_0 of the final counts, between 0 (all known) and 1 (nothing known).
-        gathered: the episodes themselves, or None if they were not kept (on request, or because of their size).
+        gathered: the episodes themselves; every other, every fourth, ... where all do not fit into half a gigabyte;
+            None if they were not kept.
         stream: where the random numbers stand, so that the exploration can go on.
         info: how it went.
     """

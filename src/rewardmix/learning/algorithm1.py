@@ -232,7 +232,8 @@ def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
     left = part.total - len(found)
     if not left or found.interrupted:
         return found
-    if found.exploration.gathered is None:  # they did not fit into memory
+    kept = found.exploration.gathered
+    if kept is None or len(kept) < found.exploration.episodes:  # they did not fit into memory
         return gathering.explore_on(asked, part, found)
     try:
         found = gathering.examined(asked, found)

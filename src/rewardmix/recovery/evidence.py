@@ -120,8 +120,8 @@ def with_following(evidence: Evidence, blind: Episodes, following: Episodes) -> 
 
 
 def _counted(moments: Moments, episodes: Episodes) -> Moments:
-    """Moments that were handed over, if they can be those of the episodes."""
+    """Moments that were handed over, if they can be those of the episodes, or of more that these are a sample of."""
     as_instance("moments", moments, Moments)
-    if moments.world != episodes.world or moments.episodes != len(episodes) or moments.selected_keys.size:
+    if moments.world != episodes.world or moments.episodes < len(episodes) or moments.selected_keys.size:
         refuse("moments", repr(moments), f"those of {episodes!r}, all pairs counted")
     return moments
