@@ -25,7 +25,7 @@ def cells(size: int, quick: bool) -> Iterator[dict[str, Any]]:
     """Every world and logging policy, seed after seed."""
     names = QUICK if quick else tuple(settings.WORLDS)
     best = {name: plan(world_of(name), gap=1e-3).lower for name in names}
-    for seed in range(2 if quick else settings.SEEDS):
+    for seed in range(settings.FIRST_SEED, settings.FIRST_SEED + (2 if quick else settings.SEEDS)):
         for name in names:
             for kind in settings.POLICIES:
                 yield cell(name, kind, size, seed, best[name])
@@ -60,7 +60,7 @@ def chain(quick: bool) -> Iterator[dict[str, Any]]:
     model = world_of(settings.CHAIN_WORLD)
     best = plan(model, gap=1e-3).lower
     for seed in range(2 if quick else settings.CHAINS):
-        rng = np.random.default_rng([seed, 2])
+        rng = np.random.default_rng([settings.FIRST_SEED + seed, 2])
         logger = logger_of("uniform", model, rng)
         for week in range(1, settings.WEEKS + 1):
             episodes = logger.play(model, settings.WEEKLY, rng)

@@ -29,6 +29,8 @@ POLICIES = ("uniform", "deployed", "floor", "Markov", "following", "narrow")
 
 SIZES = (300, 3000, 30_000)
 SEEDS = 20
+FIRST_SEED = 100
+"""Others than those that the constants of ``habits`` and ``pessimism`` were chosen by."""
 
 BEFORE = 3000
 """Uniform episodes from which the deployed policy was planned."""

@@ -35,10 +35,10 @@ JUDGED = 200_000
 """Steps that the strengths are chosen by, at most."""
 
 
-SELDOM = 0.2
+SELDOM = 0.3
 """An action that is taken at least so often as the most frequent one, times this, is one of the log's own ..."""
 
-RARE, ENOUGH = 0.01, 25
+RARE, ENOUGH = 0.01, 100
 """... and so is one of at least this chance, if it was taken so many times in this state at about this belief."""
 
 
