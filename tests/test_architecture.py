@@ -13,7 +13,7 @@ ORDER = [
     "_version", "_core", "theory", "model", "belief", "policy", "episodes_kernels", "episodes", "environments",
     "problems", "simulation_kernels", "simulation", "evaluation", "planning", "moments", "exploration",
     "facts", "recovery", "checkup", "regret", "learning",
-    "online", "logs", "io", "interop", "report", "cli", "__main__", "__init__",
+    "online", "logs", "io", "interop", "report", "service", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
 
@@ -32,6 +32,9 @@ DOORS = {
     "minari": {"logs"},
     "dask": {"logs"},
     "distributed": {"logs"},
+    "starlette": {"service"},
+    "uvicorn": {"service"},
+    "sqlite3": {"service"},
     "pandas": set(),
     "pickle": set(),
 }
@@ -56,6 +59,7 @@ PARAMETERS = {
     "earn": "public, keyword-only: what is known of a world, and who earns",
     "learn_command": "one parameter for each option that people type",
     "earn_command": "one parameter for each option that people type",
+    "serve_command": "one parameter for each option that people type",
     "explore_command": "one parameter for each option that people type",
     "fit_command": "one parameter for each option that people type",
     "check_command": "one parameter for each option that people type",

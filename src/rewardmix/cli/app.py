@@ -18,6 +18,7 @@ from rewardmix._version import __version__
 from rewardmix.cli import inspection_commands, log_commands, model_commands, stage_commands
 from rewardmix.cli.earn_command import earn_command
 from rewardmix.cli.learn_command import learn_command
+from rewardmix.cli.serve_command import serve_command
 
 app = typer.Typer(
     name="rewardmix",
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command("learn")(learn_command)
 app.command("earn")(earn_command)
+app.command("serve")(serve_command)
 app.command("evaluate")(model_commands.evaluate_command)
 app.command("check")(inspection_commands.check_command)
 app.command("fit")(log_commands.fit_command)

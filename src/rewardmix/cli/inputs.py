@@ -7,8 +7,11 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from rewardmix._core.errors import refuse
 
@@ -121,6 +124,20 @@ def method_of(text: str, *names: str) -> Any:
 
     methods = {"best": recovery.best, "paper": recovery.algorithm_3, "spectral": recovery.spectral}
     return chosen("--method", text, {name: methods[name] for name in names})
+
+
+def log_in(source: Any, stack: ExitStack) -> Any:
+    """The log that is meant: the sessions of a store as a temporary file, anything else as it is."""
+    from rewardmix.service.exporting import export_log
+    from rewardmix.service.store import is_store
+
+    if not isinstance(source, str) or not is_store(source):
+        return source
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sessions.parquet"
+    done = export_log(source, path)
+    if done.left_out:
+        typer.echo(f"left out: {done.left_out} rows behind a state that the policy did not know")
+    return str(path)
 
 
 def policy_of(option: str, path: str | Path) -> tuple[Any, RewardMixingMDP | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -34,14 +35,15 @@ def check_command(
 
     as_seed("--seed", seed)
     number = inputs.contexts_of(contexts)
-    with terminal.bar("reading", 1.0) as show:
-        data = logs.read(
-            log[0] if len(log) == 1 else log,
-            on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
-            **reading,
-        )
-    _show_log(data)
-    with terminal.live_line() as show_line:
+    with ExitStack() as stack:
+        with terminal.bar("reading", 1.0) as show:
+            data = logs.read(
+                inputs.log_in(log[0] if len(log) == 1 else log, stack),
+                on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
+                **reading,
+            )
+        _show_log(data)
+        show_line = stack.enter_context(terminal.live_line())
         show_line("asking about assumptions")
         found = logs.check(data, num_contexts=number, seed=seed)
     typer.echo(f"assumptions, asked of {found.episodes} episodes:")

@@ -59,7 +59,7 @@ def fit_command(
         executor = stack.enter_context(executor_of(scheduler, processes))
         with terminal.bar("reading", 1.0) as show:
             data = logs.read(
-                source,
+                inputs.log_in(source, stack),
                 executor=executor,
                 **reading,
                 on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),

@@ -20,7 +20,9 @@ Weights = Annotated[str | None, typer.Option(help="Their shares, 0.3,0.7 or unif
 Modules = Annotated[str | None, typer.Option("--import", help="Modules that register environments.")]
 Scheduler = Annotated[str | None, typer.Option(help="A Dask scheduler, tcp://host:port.")]
 Processes = Annotated[int, typer.Option(help="Processes of this machine, without a scheduler.")]
-LogArgument = Annotated[list[str], typer.Argument(help="Parquet or CSV files, a folder, a pattern, or minari:ID.")]
+LogArgument = Annotated[
+    list[str], typer.Argument(help="Parquet or CSV files, a folder, a pattern, minari:ID, or a store of serve.")
+]
 ContextsOption = Annotated[str, typer.Option(help="Number of hidden types, or auto.")]
 HorizonOption = Annotated[int | None, typer.Option(help="Most steps of an episode. [the longest]")]
 ColumnsOption = Annotated[str, typer.Option(help="How columns are called: state=page,action=button")]

@@ -1,0 +1,78 @@
+"""``rewardmix serve``: a learned policy at an address, with a store of everything that it decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rewardmix._core.errors import refuse
+from rewardmix.cli import inputs
+
+if TYPE_CHECKING:
+    from rewardmix.model import RewardMixingMDP
+    from rewardmix.planning import Plan
+
+
+def serve_command(
+    source: Annotated[Path, typer.Argument(metavar="RUN_OR_POLICY", help="Folder of a run, or a saved plan.")],
+    *,
+    store: Annotated[Path, typer.Option(help="File that keeps the sessions; made if it is not there.")] = Path(
+        "sessions.sqlite"
+    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; one that others can reach needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any that is free.")] = 8000,
+    token_file: Annotated[Path | None, typer.Option(help="File with the token that requests have to carry.")] = None,
+    explore: Annotated[float, typer.Option(help="Chance of any action instead of the policy's.")] = 0.05,
+    holdout: Annotated[float, typer.Option(help="Share of sessions that play the best fixed policy.")] = 0.1,
+    default_action: Annotated[
+        str | None, typer.Option(help="Name or number of what is played in an unknown state. [the best at the start]")
+    ] = None,
+    most_open: Annotated[int, typer.Option(help="Open sessions beyond which none begins.")] = 100_000,
+) -> None:
+    """Decide for sessions over HTTP, and remember every decision and reward."""
+    from rewardmix.service import Address, DeskLimits, ServeSettings, serve
+    from rewardmix.service.serving import token_in
+
+    inputs.check_file("--store", store)
+    address = Address(host, port, None if token_file is None else token_in(token_file))
+    limits = DeskLimits(most_open)
+    plan = _plan_in(source)
+    settings = ServeSettings(explore, holdout, _action_of(default_action, plan.model))
+    serve(
+        plan,
+        store,
+        settings=settings,
+        limits=limits,
+        address=address,
+        on_start=lambda place: typer.echo(f"serving at {place}, sessions in {store}"),
+    )
+
+
+def _plan_in(source: Path) -> Plan:
+    """The plan of a run, or in a file."""
+    from rewardmix.io import load
+    from rewardmix.planning import Plan
+
+    path = source / "policy.safetensors" if source.is_dir() else source
+    if not path.is_file():
+        refuse("RUN_OR_POLICY", f"no file {str(path)!r}", "the folder of a run, or a plan of rewardmix plan --out FILE")
+    noun = load(path)
+    if not isinstance(noun, Plan):
+        refuse("RUN_OR_POLICY", f"a {type(noun).__name__} in {str(path)!r}", "a plan, which knows its model")
+    return noun
+
+
+def _action_of(text: str | None, model: RewardMixingMDP) -> int | None:
+    """An action by its name or number."""
+    if text is None:
+        return None
+    if text in model.action_names:
+        return model.action_names.index(text)
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < model.num_actions):
+        names = f" or one of {', '.join(model.action_names)}" if model.action_names else ""
+        refuse("--default-action", repr(text), f"a number below {model.num_actions}{names}")
+    return int(text)

@@ -1,0 +1,272 @@
+"""Where sessions are answered: what a request means for the store, and what is told in return.
+
+A step that is sent again is answered as before and counts once. One that is out of order is refused. A session follows
+the version of the policy that it began with, also after a restart with another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import tempfile
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rewardmix import io
+from rewardmix._core.checks import InputError, as_count, as_instance, as_number, refuse
+from rewardmix.belief import outcome_of
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import Plan
+from rewardmix.report.playable import as_json, playable
+from rewardmix.service.deciding import Decided, ServedPlan, ServeSettings
+from rewardmix.service.messages import Begin, Observed, Refusal
+from rewardmix.service.store import Records, SessionRow, StepRow, Store
+
+LONGEST_SESSION = 10_000
+"""Steps of a session."""
+
+IDLE_AT_ONCE = 64
+"""Idle sessions that are looked for when one begins."""
+
+
+@dataclass(frozen=True)
+class DeskLimits:
+    """How much a desk takes on.
+
+    Attributes:
+        most_open: open sessions, beyond which none begins.
+        idle: seconds without a word after which a session no longer counts as open; it may still go on.
+    """
+
+    most_open: int = 100_000
+    idle: float = 3600.0
+
+    def __post_init__(self) -> None:
+        as_count("most_open", self.most_open)
+        as_number("idle", self.idle, above=0.0)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a client is told, and what happened, to be counted.
+
+    Attributes:
+        body: JSON data; None: nothing to say.
+        events: names and amounts of counters.
+    """
+
+    body: dict[str, Any] | None
+    events: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+class Desk:
+    """Answers sessions by a plan, and keeps them in a store."""
+
+    def __init__(
+        self, store: Store, plan: Plan, settings: ServeSettings | None = None, limits: DeskLimits | None = None
+    ) -> None:
+        self.store, self.limits = store, limits or DeskLimits()
+        self.served = ServedPlan(as_instance("plan", plan, Plan), settings)
+        model = plan.model
+        self._states = {name: index for index, name in enumerate(model.state_names)}
+        content = plan_bytes(plan)
+        digest, world = hashlib.sha256(content).hexdigest(), world_of(model)
+        self.version = store.submit(lambda records: _register(records, digest, content, world)).result()
+        self._versions = {self.version: self.served}
+        self.policy_json = as_json({**playable(plan.policy, model), "version": self.version})
+
+    def begin(self, asked: Begin) -> Future[Reply]:
+        """Begin a session."""
+        return self.store.submit(lambda records: self._begin(records, asked))
+
+    def go_on(self, id: str, asked: Observed) -> Future[Reply]:
+        """Take the reward of a step, and decide the next."""
+        values = self.served.model.reward_values
+        try:
+            exact = float(values[outcome_of(asked.reward, values)])
+        except InputError:
+            known = ", ".join(f"{value:g}" for value in values)
+            raise Refusal(422, "invalid", f"reward has to be one of {known}") from None
+        return self.store.submit(lambda records: self._go_on(records, id, replace(asked, reward=exact)))
+
+    def show(self, id: str) -> Future[Reply]:
+        """A session so far."""
+        return self.store.submit(lambda records: self._show(records, id))
+
+    def delete(self, id: str) -> Future[Reply]:
+        """Forget a session; one that is not there is forgotten already."""
+
+        def job(records: Records) -> Reply:
+            session = records.session(id)
+            if session is None:
+                return Reply(None)
+            records.delete(session)
+            return Reply(None, {("sessions_deleted", ""): 1})
+
+        return self.store.submit(job)
+
+    def count(self) -> Future[int]:
+        """How many sessions are open: also whether the store answers."""
+        return self.store.submit(lambda records: records.count_open())
+
+    def _begin(self, records: Records, asked: Begin) -> Reply:
+        state, said = self._meant(asked.state)
+        before = None if asked.key is None else records.session_of_key(asked.key)
+        if before is not None:
+            first = _there(records.step(before.number, 0))
+            if (first.choice.state, first.said) != (state, said):
+                raise Refusal(409, "key_in_use", "a session with this key began in another state")
+            return Reply(self._told(before, first.choice, asked.state), {("retries", ""): 1})
+        now = time.time()
+        records.close_idle(now - self.limits.idle, IDLE_AT_ONCE)
+        if records.count_open() >= self.limits.most_open:
+            raise Refusal(503, "too_many_sessions", f"{self.limits.most_open} sessions are open; try again later")
+        id = secrets.token_urlsafe(24)
+        session = records.add_session(id, asked.key, self.version, self.served.arm_of(id), now)
+        choice = self.served.begin(id, session.arm, state)
+        records.add_step(session, choice, said, now)
+        return Reply(
+            self._told(session, choice, asked.state), {("sessions", session.arm): 1, **_events(session, choice)}
+        )
+
+    def _go_on(self, records: Records, id: str, asked: Observed) -> Reply:
+        session = _found(records.session(id))
+        last = _there(records.step(session.number))
+        if asked.step > last.choice.step:
+            _out_of_order(f"step {asked.step} was not decided yet; the last is {last.choice.step}")
+        played = last if asked.step == last.choice.step else _there(records.step(session.number, asked.step))
+        if played.reward is not None:
+            return self._again(records, session, played, asked)
+        now = time.time()
+        records.pay(session.number, asked.step, asked.reward)
+        paid = {("rewards", session.arm): 1.0, ("reward_sum", session.arm): asked.reward}
+        if asked.state is None:
+            records.end(session, now)
+            return Reply(self._told(session, None, None, asked.step + 1), {**paid, ("sessions_ended", session.arm): 1})
+        if asked.step + 1 >= LONGEST_SESSION:
+            raise Refusal(409, "too_long", f"a session has at most {LONGEST_SESSION} steps; end it with state null")
+        state, said = self._meant(asked.state)
+        served = self._served(records, session.version)
+        choice = served.follow(id, session.arm, played.choice, asked.reward, state)
+        records.add_step(session, choice, said, now)
+        return Reply(self._told(session, choice, asked.state), {**paid, **_events(session, choice)})
+
+    def _again(self, records: Records, session: SessionRow, played: StepRow, asked: Observed) -> Reply:
+        """What was answered when this step was told for the first time."""
+        after = records.step(session.number, asked.step + 1)
+        told = None if after is None else (after.choice.state, after.said)
+        meant = None if asked.state is None else self._meant(asked.state)
+        if (played.reward, told) != (asked.reward, meant):
+            _out_of_order(f"step {asked.step} has another reward or another next state already")
+        body = self._told(session, None if after is None else after.choice, asked.state, asked.step + 1)
+        return Reply(body, {("retries", ""): 1})
+
+    def _show(self, records: Records, id: str) -> Reply:
+        session = _found(records.session(id))
+        steps = records.steps(session.number)
+        last = steps[-1]
+        served = self._served(records, session.version)
+        belief = list(last.choice.belief)
+        if last.reward is not None:
+            belief = served.after(last.choice, last.reward).tolist()
+        model = served.model
+        history = [
+            {
+                "step": one.choice.step,
+                "state": _named(model.state_names, one.choice.state, one.said),
+                "action": _named(model.action_names, one.choice.action),
+                "propensity": one.choice.propensity,
+                "reward": one.reward,
+            }
+            for one in steps
+        ]
+        told = {"session": id, "version": session.version, "arm": session.arm, "ended": session.ended}
+        return Reply({**told, "belief": belief, "history": history})
+
+    def _meant(self, state: str | int) -> tuple[int | None, str | None]:
+        """(number of a state, None), or (None, what was said) if the plan does not know it."""
+        model = self.served.model
+        number = self._states.get(state) if isinstance(state, str) else state
+        if number is not None and 0 <= number < model.num_states:
+            return number, None
+        return None, json.dumps(state)
+
+    def _told(self, session: SessionRow, choice: Decided | None, state: Any, step: int | None = None) -> dict[str, Any]:
+        """The answer to a step: names for those who say names, numbers for those who say numbers."""
+        names = () if isinstance(state, int) else self.served.model.action_names
+        return {
+            "session": session.id,
+            "step": step if choice is None else choice.step,
+            "action": None if choice is None else _named(names, choice.action),
+            "propensity": None if choice is None else choice.propensity,
+            "version": session.version,
+        }
+
+    def _served(self, records: Records, version: int) -> ServedPlan:
+        """The plan of a version, read from the store if it is not the one of now."""
+        if version not in self._versions:
+            plan = plan_from(records.plan_of(version))
+            self._versions[version] = ServedPlan(plan, self.served.settings)
+        return self._versions[version]
+
+
+def _register(records: Records, digest: str, content: bytes, world: str) -> int:
+    """The version of a plan in a store that knows the same world."""
+    for other in records.worlds():
+        if other != world:
+            refuse("store", "sessions of other states, actions or reward values", "a store of the same world")
+    return records.version_of(digest, content, world, time.time())
+
+
+def world_of(model: RewardMixingMDP) -> str:
+    """What all versions in a store have in common."""
+    sizes = {"states": model.num_states, "actions": model.num_actions, "reward_values": model.reward_values.tolist()}
+    return json.dumps({**sizes, "state_names": model.state_names, "action_names": model.action_names})
+
+
+def plan_bytes(plan: Plan) -> bytes:
+    """A plan as the content of its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.safetensors"
+        io.save(path, plan)
+        return path.read_bytes()
+
+
+def plan_from(content: bytes) -> Plan:
+    """The plan in the content of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.safetensors"
+        path.write_bytes(content)
+        return as_instance("plan", io.load(path), Plan)
+
+
+def _events(session: SessionRow, choice: Decided) -> dict[tuple[str, str], float]:
+    unknown = {("unknown_states", ""): 1.0} if choice.state is None else {}
+    return {("decisions", session.arm): 1.0, **unknown}
+
+
+def _named(names: tuple[str, ...], number: int | None, said: str | None = None) -> Any:
+    """What people call a state or an action; the number where it has no name."""
+    if number is None:
+        return None if said is None else json.loads(said)
+    return names[number] if names else number
+
+
+def _found(session: SessionRow | None) -> SessionRow:
+    if session is None:
+        raise Refusal(404, "no_such_session", "there is no session with this id")
+    return session
+
+
+def _there(step: StepRow | None) -> StepRow:
+    if step is None:
+        raise Refusal(404, "no_such_session", "there is no session with this id")
+    return step
+
+
+def _out_of_order(message: str) -> NoReturn:
+    raise Refusal(409, "out_of_order", message)

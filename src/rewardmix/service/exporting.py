@@ -1,0 +1,92 @@
+"""The sessions of a store as a log: what ``rewardmix.logs.read`` takes, with propensity, version and arm beside it.
+
+A row is a step whose reward was told. From the first state on that the policy did not know, a session is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rewardmix._core.checks import refuse
+from rewardmix.logs import arrow
+from rewardmix.logs.sources import METADATA, described
+from rewardmix.logs.writing import replacing
+from rewardmix.service.store import Records, open_store
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What went into a log.
+
+    Attributes:
+        sessions: with at least one row.
+        rows: steps with a reward.
+        left_out: rows behind a state that the policy did not know.
+    """
+
+    sessions: int
+    rows: int
+    left_out: int
+
+
+def export_log(store: str | Path, out: str | Path) -> Exported:
+    """Write the sessions of a store to a Parquet file.
+
+    Args:
+        store: file of ``rewardmix serve``; it may be in use.
+        out: file to write.
+    """
+    with contextlib.closing(open_store(Path(store), new=False)) as connection:
+        connection.execute("BEGIN")  # one moment of the store, however long this takes
+        records = Records(connection)
+        worlds = records.worlds()
+        columns, left_out = _columns(records)
+        connection.execute("COMMIT")
+    if not columns["episode"]:
+        refuse("store", f"no session with a reward in {str(store)!r}", "at least one")
+    world = json.loads(worlds[0])
+    about = {
+        "num_states": world["states"],
+        "num_actions": world["actions"],
+        "horizon": max(columns["step"]) + 1,
+        "reward_values": world["reward_values"],
+        "state_names": world["state_names"],
+        "action_names": world["action_names"],
+    }
+    with replacing("out", out) as temporary:
+        _write_columns(temporary, columns, about)
+    return Exported(len(set(columns["episode"])), len(columns["episode"]), left_out)
+
+
+def _columns(records: Records) -> tuple[dict[str, list[Any]], int]:
+    names = ("episode", "step", "state", "action", "reward", "propensity", "version", "arm", "next_state")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    lost, left_out = "", 0
+    for row in records.paid_rows():
+        if row[0] == lost or row[2] is None:
+            lost, left_out = row[0], left_out + 1
+            continue
+        for name, value in zip(names, row, strict=True):
+            columns[name].append(value)
+    return columns, left_out
+
+
+def _write_columns(path: str, columns: dict[str, list[Any]], about: dict[str, Any]) -> None:
+    pa = arrow.library()
+    names = {"state": "state_names", "next_state": "state_names", "action": "action_names"}
+    arrays = {}
+    for column, values in columns.items():
+        labels = about[names[column]] if column in names else ()
+        if labels:
+            values = [None if value is None else labels[value] for value in values]
+        whole = column in ("step", "version") or (column in names and not labels)
+        kind = pa.int32() if whole else pa.float64() if column in ("reward", "propensity") else pa.string()
+        arrays[column] = pa.array(values, kind)
+    table = pa.table(arrays)
+    with pa.parquet.ParquetWriter(path, table.schema, write_page_checksum=True) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({METADATA: described({"rows": table.num_rows, **about})})

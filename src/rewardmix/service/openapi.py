@@ -1,0 +1,134 @@
+"""The description of the interface that programs read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rewardmix._version import __version__
+from rewardmix.service.messages import LONGEST_TEXT
+
+_STATE: dict[str, Any] = {
+    "description": "A name or a number of a state. One that the policy does not know gets the default action.",
+    "oneOf": [
+        {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT},
+        {"type": "integer", "minimum": -(1 << 61), "maximum": 1 << 61},
+    ],
+}
+_NAMED = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
+_NAMED_OR_NULL = {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}
+
+_SCHEMAS: dict[str, Any] = {
+    "Begin": {
+        "type": "object",
+        "required": ["state"],
+        "additionalProperties": False,
+        "properties": {
+            "state": _STATE,
+            "key": {
+                "description": "Of the client, not to be guessed: the same key gives the same session.",
+                "oneOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}, {"type": "null"}],
+            },
+        },
+    },
+    "Observed": {
+        "type": "object",
+        "required": ["step", "reward", "state"],
+        "additionalProperties": False,
+        "properties": {
+            "step": {"type": "integer", "minimum": 0},
+            "reward": {"type": "number", "description": "One of the reward values of the policy."},
+            "state": {**_STATE, "oneOf": [*_STATE["oneOf"], {"type": "null"}], "description": "null ends the session."},
+        },
+    },
+    "Decision": {
+        "type": "object",
+        "required": ["session", "step", "action", "propensity", "version"],
+        "properties": {
+            "session": {"type": "string"},
+            "step": {"type": "integer"},
+            "action": {**_NAMED_OR_NULL, "description": "null: the session has ended."},
+            "propensity": {"type": ["number", "null"]},
+            "version": {"type": "integer"},
+        },
+    },
+    "Session": {
+        "type": "object",
+        "required": ["session", "version", "arm", "ended", "belief", "history"],
+        "properties": {
+            "session": {"type": "string"},
+            "version": {"type": "integer"},
+            "arm": {"enum": ["adaptive", "fixed"]},
+            "ended": {"type": "boolean"},
+            "belief": {"type": "array", "items": {"type": "number"}},
+            "history": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["step", "state", "action", "propensity", "reward"],
+                    "properties": {
+                        "step": {"type": "integer"},
+                        "state": _NAMED,
+                        "action": _NAMED,
+                        "propensity": {"type": "number"},
+                        "reward": {"type": ["number", "null"]},
+                    },
+                },
+            },
+        },
+    },
+    "Refused": {
+        "type": "object",
+        "required": ["error", "message"],
+        "properties": {"error": {"type": "string"}, "message": {"type": "string"}},
+    },
+}
+
+_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def description() -> dict[str, Any]:
+    """The interface in OpenAPI 3.1."""
+    session = {"get": _does("A session so far", "Session", 200, 404), "delete": _does("Forget a session", None, 204)}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "rewardmix", "version": __version__, "description": "Decisions for sessions, remembered."},
+        "paths": {
+            "/v1/sessions": {"post": _does("Begin a session", "Decision", 200, *_BODY, 409, body="Begin")},
+            "/v1/sessions/{id}": {"parameters": [_ID], **session},
+            "/v1/sessions/{id}/steps": {
+                "parameters": [_ID],
+                "post": _does("Tell a reward, get an action", "Decision", 200, *_BODY, 404, 409, body="Observed"),
+            },
+            "/v1/policy": {"get": _does("The policy of now, for the JavaScript player", "", 200)},
+            "/v1/health": {"get": {**_does("Whether the process is there", "", 200), "security": []}},
+            "/v1/ready": {"get": {**_does("Whether it can answer", "", 200), "security": []}},
+            "/v1/metrics": {"get": _does("Counts, for Prometheus", None, 200, kind="text/plain")},
+            "/v1/openapi.json": {"get": _does("This description", "", 200)},
+        },
+        "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"token": []}, {}],
+    }
+
+
+_BODY = (400, 408, 413, 415, 422)
+"""How a body may be refused."""
+
+
+def _does(
+    summary: str, answer: str | None, good: int, *refused: int, body: str | None = None, kind: str = "application/json"
+) -> dict[str, Any]:
+    """One operation; ``answer``: a schema, "" for any JSON, None for no JSON."""
+    told: dict[str, Any] = {"description": summary}
+    if answer is not None:
+        told["content"] = {kind: {"schema": _reference(answer) if answer else {"type": "object"}}}
+    elif kind != "application/json":
+        told["content"] = {kind: {"schema": {"type": "string"}}}
+    refusal = {"description": "Refused", "content": {"application/json": {"schema": _reference("Refused")}}}
+    found = {"summary": summary, "responses": {str(good): told, **{str(s): refusal for s in (*refused, 401, 403, 503)}}}
+    if body is None:
+        return found
+    return {**found, "requestBody": {"required": True, "content": {"application/json": {"schema": _reference(body)}}}}
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}

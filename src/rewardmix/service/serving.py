@@ -1,0 +1,140 @@
+"""``serve``: a plan at an address, until somebody stops it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from rewardmix._core.checks import as_count, refuse
+from rewardmix.planning import Plan
+from rewardmix.service.deciding import ServeSettings
+from rewardmix.service.desk import Desk, DeskLimits
+from rewardmix.service.store import Store
+
+SHORTEST_TOKEN = 16
+"""Characters of a token."""
+
+MOST_REQUESTS = 1000
+"""Connections and requests at a time."""
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service is, and who may ask.
+
+    Attributes:
+        host: an address of this machine; one that others can reach needs a token.
+        port: from 0 (any that is free) to 65535.
+        token: that requests have to carry.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        if as_count("port", self.port, 0) > 65535:
+            refuse("port", self.port, "a port from 0 to 65535")
+        if self.token is None and not is_loopback(self.host):
+            refuse("host", repr(self.host), "a loopback address, or a token for an address that others can reach")
+        if self.token is not None and not (len(self.token) >= SHORTEST_TOKEN and self.token.isprintable()):
+            refuse("token", f"{len(self.token)} characters", f"at least {SHORTEST_TOKEN}, all printable")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def token_in(path: Path) -> str:
+    """The token in a file: its text without the blanks around it."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        refuse("token_file", f"{str(path)!r} that cannot be read ({error})", "a text file with a token")
+
+
+def serve(
+    plan: Plan,
+    store: str | Path,
+    *,
+    settings: ServeSettings | None = None,
+    limits: DeskLimits | None = None,
+    address: Address | None = None,
+    on_start: Callable[[str], None] | None = None,
+) -> None:
+    """Reply requests until the process is told to stop.
+
+    Args:
+        plan: what sessions are answered by.
+        store: file that keeps them, made if it is not there.
+        settings: exploration, holdout and the default action.
+        limits: of open sessions.
+        address: host, port and token.
+        on_start: called with the address once it answers.
+    """
+    try:
+        import uvicorn
+
+        from rewardmix.service.api import application
+    except ImportError as error:
+        raise ImportError("serve needs Starlette and uvicorn: pip install 'rewardmix[serve]'") from error
+    where = address or Address()
+    kept = Store(store)
+    try:
+        app = application(Desk(kept, plan, settings, limits), where.token)
+        log_as_json(sys.stderr)
+        family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+        with socket.create_server((where.host, where.port), family=family, backlog=MOST_REQUESTS) as listening:
+            host = f"[{where.host}]" if ":" in where.host else where.host
+            if on_start is not None:
+                on_start(f"http://{host}:{listening.getsockname()[1]}")
+            config = uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=MOST_REQUESTS,
+                timeout_graceful_shutdown=10,
+                lifespan="off",
+            )
+            uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        kept.close()
+
+
+def log_as_json(stream: TextIO) -> None:
+    """One JSON object a line, for the service and the server below it."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    for name in ("rewardmix.service", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO if name == "rewardmix.service" else logging.WARNING)
+
+
+class JsonLines(logging.Formatter):
+    """A record as JSON in one line: whatever is in it, it stays one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, event and what belongs to it."""
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {"time": f"{when}.{int(record.msecs):03d}Z", "level": record.levelname.lower()}
+        line |= {"event": record.getMessage()}
+        line |= {name: value for name, value in vars(record).items() if name not in _OWN}
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)

@@ -1,0 +1,105 @@
+"""Services that run, in a thread or as a process, and a client that speaks to them."""
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def need_server():
+    """Skip where Starlette is not installed, but not in CI."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("starlette", reason="needs rewardmix[serve]")
+        pytest.importorskip("uvicorn", reason="needs rewardmix[serve]")
+
+
+class Client:
+    """One connection, kept as long as it lasts."""
+
+    def __init__(self, port, token=None):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def ask(self, method, path, body=None, **headers):
+        """(status, JSON data or text)."""
+        sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        kind = {} if sent is None else {"Content-Type": "application/json"}
+        try:
+            self.connection.request(method, path, sent, {**self.headers, **kind, **headers})
+            response = self.connection.getresponse()
+            text = response.read().decode()
+        except Exception:
+            self.connection.close()
+            raise
+        if response.getheader("Content-Type") == "application/json":
+            return response.status, json.loads(text)
+        return response.status, text
+
+    def close(self):
+        self.connection.close()
+
+
+@contextlib.contextmanager
+def in_thread(desk, token=None):
+    """A service in a thread; its client."""
+    import uvicorn
+
+    from rewardmix.service.api import application
+
+    config = uvicorn.Config(application(desk, token), log_config=None, access_log=False, lifespan="off")
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        client = Client(listening.getsockname()[1], token)
+        try:
+            yield client
+        finally:
+            client.close()
+            server.should_exit = True
+            thread.join()
+
+
+def free_port():
+    """A port that was free just now."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+@contextlib.contextmanager
+def as_process(source, store, port, *options):
+    """``rewardmix serve`` once it answers; killed at the end."""
+    command = [sys.executable, "-m", "rewardmix", "serve", str(source), "--store", str(store), "--port", str(port)]
+    place = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    log = Path(store).with_suffix(".log")
+    with open(log, "ab") as file:
+        process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=place)
+    try:
+        while not answers(port):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(port):
+    """Whether a service is ready."""
+    client = Client(port)
+    try:
+        return client.ask("GET", "/v1/ready")[0] == 200
+    except OSError:
+        return False
+    finally:
+        client.close()

@@ -1,0 +1,178 @@
+"""The interface over HTTP: what it answers, what it refuses, and what it never tells."""
+
+import json
+import logging
+import re
+import socket
+
+import pytest
+
+from rewardmix.service.store import StoreDown
+from service.running_service import in_thread, need_server
+
+need_server()
+
+TOKEN = "a token that is long enough"
+
+
+@pytest.fixture
+def client(desk_of):
+    with in_thread(desk_of(explore=0.1, holdout=0.2)) as found:
+        yield found
+
+
+def test_a_session_from_beginning_to_end(client):
+    status, first = client.ask("POST", "/v1/sessions", {"state": "home"})
+    assert (status, first["step"]) == (200, 0)
+    place = f"/v1/sessions/{first['session']}"
+    told = {"step": 0, "reward": 1, "state": "list"}
+    status, second = client.ask("POST", f"{place}/steps", told)
+    assert (status, second["step"], second["version"]) == (200, 1, 1)
+    assert client.ask("POST", f"{place}/steps", told) == (200, second)
+    status, refusal = client.ask("POST", f"{place}/steps", {**told, "step": 7})
+    assert (status, refusal["error"]) == (409, "out_of_order")
+    status, shown = client.ask("GET", place)
+    assert [one["reward"] for one in shown["history"]] == [1.0, None]
+    assert sum(shown["belief"]) == pytest.approx(1.0)
+    assert client.ask("DELETE", place) == (204, "")
+    assert client.ask("DELETE", place) == (204, "")
+    assert client.ask("GET", place)[0] == 404
+
+
+def test_health_readiness_policy_and_description(client, plan):
+    assert client.ask("GET", "/v1/health") == (200, {"status": "ok"})
+    assert client.ask("GET", "/v1/ready") == (200, {"status": "ready", "version": 1})
+    status, policy = client.ask("GET", "/v1/policy")
+    assert (status, policy["format"], policy["action_names"]) == (200, "rewardmix-policy", ["a", "b", "c"])
+    status, about = client.ask("GET", "/v1/openapi.json")
+    assert (status, about["openapi"]) == (200, "3.1.0")
+
+
+def test_the_description_names_every_address_and_no_other(desk_of):
+    from rewardmix.service.api import application
+    from rewardmix.service.openapi import description
+
+    routes = {(route.path, method) for route in application(desk_of()).routes for method in route.methods - {"HEAD"}}
+    paths = description()["paths"]
+    assert routes == {(path, m.upper()) for path, item in paths.items() for m in item if m != "parameters"}
+    text = json.dumps(description())
+    for name in re.findall(r"#/components/schemas/(\w+)", text):
+        assert name in description()["components"]["schemas"]
+
+
+def test_metrics_count_what_happened(client):
+    for state in ("home", "nowhere"):
+        session = client.ask("POST", "/v1/sessions", {"state": state})[1]["session"]
+        for _ in range(2):
+            client.ask("POST", f"/v1/sessions/{session}/steps", {"step": 0, "reward": 1, "state": "list"})
+    client.ask("POST", "/v1/sessions", b"{")
+    status, text = client.ask("GET", "/v1/metrics")
+    assert status == 200
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+
+    def total(name):
+        return sum(float(value) for key, value in values.items() if key.split("{")[0] == f"rewardmix_{name}")
+
+    counted = {name: total(name) for name in ("sessions_total", "decisions_total", "rewards_total", "retries_total")}
+    assert counted == {"sessions_total": 2, "decisions_total": 4, "rewards_total": 2, "retries_total": 2}
+    assert total("unknown_states_total") == 1
+    assert total("reward_sum") == 2
+    assert values['rewardmix_refusals_total{status="400"}'] == "1"
+    assert values["rewardmix_open_sessions"] == "2"
+    assert values['rewardmix_request_seconds_bucket{le="+Inf"}'] == values["rewardmix_request_seconds_count"] == "7"
+
+
+@pytest.mark.parametrize("given", [None, "", "wrong", TOKEN[:-1], TOKEN + "x", "é" * 10])
+def test_without_the_token_nothing_is_answered_but_health(desk_of, given):
+    with in_thread(desk_of(), TOKEN) as client:
+        own = {} if given is None else {"Authorization": f"Bearer {given}".encode()}
+        client.headers = {}
+        for method, path in (("POST", "/v1/sessions"), ("GET", "/v1/sessions/x"), ("DELETE", "/v1/sessions/x"),
+                             ("POST", "/v1/sessions/x/steps"), ("GET", "/v1/policy"), ("GET", "/v1/metrics"),
+                             ("GET", "/v1/openapi.json")):  # fmt: skip
+            status, refusal = client.ask(method, path, {"state": 0} if method == "POST" else None, **own)
+            assert (status, refusal["error"]) == (401, "unauthorized"), path
+        assert client.ask("GET", "/v1/health")[0] == 200
+        assert client.ask("GET", "/v1/policy", Authorization=f"Basic {TOKEN}")[0] == 401
+        assert client.ask("GET", "/v1/policy", Authorization=f"Bearer {TOKEN}")[0] == 200
+
+
+@pytest.mark.parametrize("host", ["example.org", "example.org:80", "127.0.0.1.example.org", "", "localhost.x:1"])
+def test_without_a_token_other_hosts_are_refused(client, host):
+    assert client.ask("GET", "/v1/policy", Host=host)[0] == 403
+    for own in ("localhost", "localhost:1", "127.0.0.1:99", "[::1]", "[::1]:80"):
+        assert client.ask("GET", "/v1/policy", Host=own)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", 400), (b"{", 400), (b"[1]", 400), (b"\xff\xfe", 400), (b"[" * 9000, 400), (b"{}", 422), (b"x" * 20_000, 413),
+     (b'{"state": "' + b"x" * 300 + b'"}', 422), (b'{"state": "\\ud800"}', 422), (b'{"state": 1e400}', 422)],
+)  # fmt: skip
+def test_bodies_that_are_wrong_or_too_large_are_refused_in_one_sentence(client, body, status):
+    found, refusal = client.ask("POST", "/v1/sessions", body)
+    assert found == status
+    assert set(refusal) == {"error", "message"}
+    assert "Traceback" not in refusal["message"]
+    client.close()
+    assert client.ask("POST", "/v1/sessions", {"state": "home"})[0] == 200
+
+
+def test_a_body_in_endless_pieces_is_cut_off(client):
+    with socket.create_connection(("127.0.0.1", client.connection.port), timeout=30) as raw:
+        head = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        raw.sendall((head + "Transfer-Encoding: chunked\r\n\r\n").encode())
+        for _ in range(20):
+            raw.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        assert b" 413 " in raw.recv(4096).split(b"\r\n")[0]
+
+
+def test_a_slow_body_is_given_up(client, monkeypatch):
+    monkeypatch.setattr("rewardmix.service.api.PATIENCE_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", client.connection.port), timeout=30) as raw:
+        head = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        raw.sendall((head + "Content-Length: 100\r\n\r\n{").encode())
+        assert b" 408 " in raw.recv(4096).split(b"\r\n")[0]
+    assert client.ask("GET", "/v1/health")[0] == 200
+
+
+def test_a_form_of_another_page_is_no_request(client):
+    assert client.ask("POST", "/v1/sessions", {"state": "home"}, **{"Content-Type": "text/plain"})[0] == 415
+
+
+def test_what_is_not_there_is_told_as_json(client):
+    assert client.ask("GET", "/nothing")[0] == 404
+    assert client.ask("PUT", "/v1/sessions")[1]["error"] == "method_not_allowed"
+    for id in ("x", "x" * 500, "%00", "%ff", "..%2f..", "'%20OR%201=1--"):
+        assert client.ask("GET", f"/v1/sessions/{id}")[0] == 404
+
+
+def test_a_store_that_is_down_is_a_503_and_a_defect_tells_nothing(desk_of, monkeypatch, caplog):
+    desk = desk_of()
+    ends = {"down": StoreDown("disk I/O error at /secret"), "defect": RuntimeError("secret")}
+    with in_thread(desk) as client, caplog.at_level(logging.INFO, "rewardmix.service"):
+        for word, (status, error) in {"store_down": (503, ends["down"]), "defect": (500, ends["defect"])}.items():
+            monkeypatch.setattr(desk, "begin", lambda asked, error=error: (_ for _ in ()).throw(error))
+            found, refusal = client.ask("POST", "/v1/sessions", {"state": "home"})
+            assert (found, refusal["error"]) == (status, word)
+            assert "secret" not in json.dumps(refusal)
+        monkeypatch.undo()
+        assert client.ask("POST", "/v1/sessions", {"state": "home"})[0] == 200
+    assert {record.getMessage() for record in caplog.records} >= {"store", "defect", "request"}
+
+
+def test_a_log_line_stays_one_line_of_json_whatever_is_in_it():
+    from rewardmix.service.serving import JsonLines
+
+    record = logging.makeLogRecord({"msg": 'a "b"\n{"event": "forged"}', "levelname": "INFO", "extra_text": "x\ny"})
+    line = JsonLines().format(record)
+    assert "\n" not in line
+    assert json.loads(line)["event"] == 'a "b"\n{"event": "forged"}'
+
+
+def test_ten_thousand_guessed_ids_find_nothing(desk_of):
+    import secrets
+
+    desk = desk_of()
+    futures = [desk.show(secrets.token_urlsafe(24)) for _ in range(10_000)]
+    assert all(future.exception().status == 404 for future in futures)

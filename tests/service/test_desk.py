@@ -1,0 +1,200 @@
+"""What requests mean: answers, retries, order, versions and limits."""
+
+import math
+
+import pytest
+
+import rewardmix as rm
+from rewardmix._core.errors import InputError
+from rewardmix.service import Desk, Store
+from rewardmix.service.messages import Begin, Observed, Refusal, as_begin, as_observed, parsed
+
+
+def begun(desk, state="home", key=None):
+    return desk.begin(Begin(state, key)).result().body
+
+
+def on(desk, session, step, reward=1.0, state="list"):
+    return desk.go_on(session, Observed(step, reward, state)).result().body
+
+
+def shown(desk, session):
+    return desk.show(session).result().body
+
+
+def refused(call, *arguments, **named):
+    with pytest.raises(Refusal) as caught:
+        call(*arguments, **named)
+    return caught.value.status, caught.value.word
+
+
+def test_names_in_names_out_and_numbers_in_numbers_out(desk_of, plan):
+    desk = desk_of()
+    named, numbered = begun(desk, "home"), begun(desk, 0)
+    assert set(named) == {"session", "step", "action", "propensity", "version"}
+    assert named["action"] == plan.model.action_names[numbered["action"]]
+    assert (named["step"], named["propensity"], named["version"]) == (0, 1.0, 1)
+    assert isinstance(on(desk, numbered["session"], 0, 1.0, 1)["action"], int)
+    assert isinstance(on(desk, named["session"], 0, 1.0, "list")["action"], str)
+
+
+def test_a_step_that_is_sent_again_is_answered_as_before_and_counts_once(desk_of):
+    desk = desk_of(explore=0.5)
+    session = begun(desk)["session"]
+    answers = [on(desk, session, step) for step in range(3)]
+    again = [on(desk, session, step) for step in (2, 0, 1, 2)]
+    assert again == [answers[step] for step in (2, 0, 1, 2)]
+    assert [one["reward"] for one in shown(desk, session)["history"]] == [1.0, 1.0, 1.0, None]
+    assert desk.go_on(session, Observed(0, 1.0, "list")).result().events == {("retries", ""): 1}
+
+
+def test_a_step_out_of_order_changes_nothing(desk_of):
+    desk = desk_of()
+    session = begun(desk)["session"]
+    on(desk, session, 0, 1.0, "list")
+    before = shown(desk, session)
+    assert refused(on, desk, session, 2) == (409, "out_of_order")
+    assert refused(on, desk, session, 1 << 80) == (409, "out_of_order")
+    assert refused(on, desk, session, 0, 0.0, "list") == (409, "out_of_order")
+    assert refused(on, desk, session, 0, 1.0, "item") == (409, "out_of_order")
+    assert refused(on, desk, session, 0, 1.0, None) == (409, "out_of_order")
+    assert refused(on, desk, session, 1, 0.5) == (422, "invalid")
+    assert shown(desk, session) == before
+
+
+def test_the_same_key_gives_the_same_session(desk_of):
+    desk = desk_of()
+    first = begun(desk, key="visit 1")
+    assert begun(desk, key="visit 1") == first
+    assert begun(desk, key="visit 2") != first
+    assert refused(begun, desk, "item", key="visit 1") == (409, "key_in_use")
+    assert desk.count().result() == 2
+
+
+def test_an_unknown_state_is_kept_as_it_was_said_and_counted(desk_of):
+    desk = desk_of(default_action=1)
+    reply = desk.begin(Begin("<script>", None)).result()
+    assert (reply.body["action"], reply.body["propensity"]) == ("b", 1.0)
+    assert reply.events[("unknown_states", "")] == 1
+    session = reply.body["session"]
+    answer = on(desk, session, 0, 1.0, 99)
+    assert answer["action"] == 1
+    assert on(desk, session, 0, 1.0, 99) == answer
+    assert refused(on, desk, session, 0, 1.0, 98) == (409, "out_of_order")
+    assert [one["state"] for one in shown(desk, session)["history"]] == ["<script>", 99]
+
+
+def test_a_session_ends_and_is_deleted(desk_of):
+    desk = desk_of()
+    session = begun(desk)["session"]
+    end = on(desk, session, 0, 1.0, None)
+    assert (end["step"], end["action"], end["propensity"]) == (1, None, None)
+    assert on(desk, session, 0, 1.0, None) == end
+    assert refused(on, desk, session, 1) == (409, "out_of_order")
+    assert shown(desk, session)["ended"] is True
+    assert desk.count().result() == 0
+    assert desk.delete(session).result().body is None
+    assert desk.delete(session).result().events == {}
+    assert refused(shown, desk, session) == (404, "no_such_session")
+    assert refused(on, desk, session, 0) == (404, "no_such_session")
+    assert desk.store.submit(lambda records: records.steps(1)).result() == []
+
+
+def test_open_sessions_are_limited_and_idle_ones_make_room(desk_of, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    desk = desk_of(most_open=3, idle=60.0)
+    sessions = [begun(desk)["session"] for _ in range(3)]
+    assert refused(begun, desk) == (503, "too_many_sessions")
+    desk.delete(sessions[0]).result()
+    begun(desk)
+    now[0] += 61.0
+    begun(desk)
+    assert desk.count().result() == 1
+    on(desk, sessions[1], 0)  # it was idle, and goes on
+    assert desk.count().result() == 2
+
+
+def test_sessions_finish_on_the_version_that_they_began_with(tmp_path, plan, desk_of):
+    desk = desk_of()
+    session = begun(desk)["session"]
+    flipped = rm.plan(replaced(plan.model, 1.0 - plan.model.rewards))
+    newer = desk_of(served=flipped)
+    assert newer.version == 2
+    assert desk_of().version == 1
+    expected = plan.policy.observe(plan.policy.start(0), plan.policy.act(plan.policy.start(0), None), 1.0, 1)
+    answer = on(newer, session, 0)
+    assert (answer["version"], answer["action"]) == (1, plan.model.action_names[plan.policy.act(expected, None)])
+    assert begun(newer)["version"] == 2
+
+
+def replaced(model, rewards):
+    from dataclasses import replace
+
+    return replace(model, rewards=rewards)
+
+
+def test_a_store_of_another_world_is_refused(store, desk_of):
+    desk_of()
+    other = rm.plan(rm.problems.make("random", states=2, actions=2, horizon=2, seed=0))
+    with pytest.raises(InputError, match="store: found sessions of other states"):
+        Desk(store, other)
+
+
+def test_after_a_restart_sessions_go_on_as_if_nothing_had_happened(tmp_path, plan):
+    from rewardmix.service import ServeSettings
+
+    def played(restart):
+        path = tmp_path / f"{restart}"
+        store = Store(path)
+        answers = []
+        for step in range(6):
+            if step == 0:
+                answer = begun(Desk(store, plan, ServeSettings(0.0, 0.0)), key="one")
+            else:
+                answer = on(Desk(store, plan, ServeSettings(0.0, 0.0)), answer["session"], step - 1, step % 2 * 1.0)
+            answers.append((answer["action"], answer["propensity"]))
+            if restart:
+                store.close()
+                store = Store(path)
+        store.close()
+        return answers
+
+    assert played(True) == played(False)
+
+
+def test_ids_cannot_be_guessed(desk_of):
+    desk = desk_of()
+    ids = [begun(desk)["session"] for _ in range(50)]
+    assert len(set(ids)) == 50
+    assert all(len(id) == 32 for id in ids)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'{"state": NaN}', b"\xff", b"[" * 10_000, b'{"state": ' + b"9" * 5000 + b"}"],
+)
+def test_malformed_bodies_are_refused(body):
+    assert refused(parsed, body) == (400, "malformed")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"state": True}, {"state": 1.5}, {"state": ""}, {"state": "x" * 201}, {"state": "\ud800"}, {"state": None},
+     {"state": 1 << 70}, {"state": []}, {"state": "a", "more": 1}, {"state": "a", "key": 5}, {"state": "a", "key": ""}],
+)  # fmt: skip
+def test_invalid_beginnings_are_refused(body):
+    assert refused(as_begin, body) == (422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("step", True), ("step", -1), ("step", 0.0), ("step", "0"), ("reward", "1"), ("reward", None), ("reward", True),
+     ("reward", math.inf), ("reward", 10**400), ("state", 1.0), ("state", ["x"]), ("more", 1)],
+)  # fmt: skip
+def test_invalid_steps_are_refused(field, value):
+    good = {"step": 0, "reward": 1, "state": "list"}
+    assert as_observed(good) == Observed(0, 1.0, "list")
+    assert refused(as_observed, {**good, field: value}) == (422, "invalid")
+    if field in good:
+        assert refused(as_observed, {name: good[name] for name in good if name != field}) == (422, "invalid")

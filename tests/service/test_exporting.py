@@ -1,0 +1,90 @@
+"""A store is a log: with its propensities, in the form that ``read`` and ``fit`` take."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rewardmix as rm
+from rewardmix import logs
+from rewardmix._core.errors import InputError
+from rewardmix.service import export_log
+from rewardmix.service.messages import Begin, Observed
+
+pytest.importorskip("pyarrow", reason="needs rewardmix[logs]")
+
+
+def visit(desk, states, rewards):
+    """Play a session through the desk; [(state, action, reward, propensity)]."""
+    answer, rows = desk.begin(Begin(states[0], None)).result().body, []
+    for step, reward in enumerate(rewards):
+        after = states[step + 1] if step + 1 < len(states) else None
+        rows.append((states[step], answer["action"], reward, answer["propensity"]))
+        answer = desk.go_on(answer["session"], Observed(step, reward, after)).result().body
+    return rows
+
+
+def test_a_log_has_what_was_decided_and_earned(desk_of, store, tmp_path, plan):
+    import pyarrow.parquet as parquet
+
+    desk = desk_of(explore=0.5, holdout=0.3)
+    rng = np.random.default_rng(0)
+    names, expected = plan.model.state_names, []
+    for _ in range(20):
+        length = int(rng.integers(1, 7))
+        states = [names[s] for s in rng.integers(3, size=length)]
+        expected += visit(desk, states, rng.integers(2, size=length).astype(float).tolist())
+    desk.begin(Begin("home", None)).result()  # nothing earned yet: no row
+    done = export_log(store.path, tmp_path / "log.parquet")
+    assert (done.sessions, done.rows, done.left_out) == (20, len(expected), 0)
+    table = parquet.read_table(tmp_path / "log.parquet").to_pydict()
+    columns = [table[name] for name in ("state", "action", "reward", "propensity")]
+    assert list(zip(*columns, strict=True)) == expected
+    assert set(table["version"]) == {1}
+    assert set(table["arm"]) == {"adaptive", "fixed"}
+    log = logs.read(str(tmp_path / "log.parquet"))
+    assert log.notes.rows == len(expected)
+    assert log.schema.state_names == names
+    assert log.schema.action_names == plan.model.action_names
+
+
+def test_a_session_is_left_out_from_an_unknown_state_on(desk_of, store, tmp_path):
+    desk = desk_of()
+    visit(desk, ["home", "list", "nowhere", "item"], [1.0, 0.0, 1.0, 1.0])
+    visit(desk, ["nowhere", "home"], [1.0, 1.0])
+    done = export_log(store.path, tmp_path / "log.parquet")
+    assert (done.sessions, done.rows, done.left_out) == (1, 2, 4)
+    assert logs.read(str(tmp_path / "log.parquet")).notes.rows == 2
+
+
+def test_nothing_to_export_is_said(desk_of, store, tmp_path):
+    desk_of().begin(Begin("home", None)).result()
+    with pytest.raises(InputError, match="no session with a reward"):
+        export_log(store.path, tmp_path / "log.parquet")
+    with pytest.raises(InputError, match="a store of rewardmix serve"):
+        export_log(tmp_path / "nothing", tmp_path / "log.parquet")
+
+
+def test_fit_reads_a_store(desk_of, store, tmp_path, plan):
+    desk = desk_of(explore=1.0)
+    model, rng = plan.model, np.random.default_rng(1)
+    for _ in range(200):
+        context, state = rng.choice(2, p=model.weights), int(rng.choice(3, p=model.initial))
+        answer = desk.begin(Begin(state, None)).result().body
+        for step in range(4):
+            reward = float(rng.random() < model.rewards[context, state, answer["action"]])
+            state = int(rng.choice(3, p=model.transition[state, answer["action"]]))
+            told = Observed(step, reward, state if step < 3 else None)
+            answer = desk.go_on(answer["session"], told).result().body
+    command = [sys.executable, "-m", "rewardmix", "fit", str(store.path), "--resamples", "2", "--out", "run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "200 episodes, 800 rows" in done.stdout
+    checked = [sys.executable, "-m", "rewardmix", "check", str(store.path), "--contexts", "2"]
+    done = subprocess.run(checked, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "200 episodes, 800 rows; 3 states, 3 actions" in done.stdout
+    fitted = rm.load(tmp_path / "run" / "policy.safetensors")
+    assert fitted.model.state_names == model.state_names
+    assert fitted.model.horizon == 4

@@ -1,0 +1,84 @@
+"""The store: jobs are whole or not there, alone or together."""
+
+import sqlite3
+
+import pytest
+
+from rewardmix._core.errors import InputError
+from rewardmix.service.store import Records, Store, StoreDown, is_store, open_store
+
+
+def add(number):
+    def job(records: Records):
+        version = records.version_of("digest", b"plan", "{}", 0.0)
+        return records.add_session(f"session {number}", None, version, "adaptive", float(number)).number
+
+    return job
+
+
+def test_what_was_acknowledged_is_in_the_file(store):
+    numbers = [future.result() for future in [store.submit(add(i)) for i in range(600)]]
+    assert len(set(numbers)) == 600
+    other = sqlite3.connect(store.path)
+    assert other.execute("SELECT COUNT(*) FROM sessions").fetchone() == (600,)
+    assert other.execute("SELECT value FROM totals").fetchone() == (600,)
+    other.close()
+
+
+def test_a_job_that_fails_is_undone_alone(store):
+    def fails(records):
+        add(7)(records)
+        raise KeyError("nothing")
+
+    futures = [store.submit(job) for job in (add(1), fails, add(2))]
+    assert [futures[0].result(), futures[2].result()] == [1, 2]
+    with pytest.raises(KeyError):
+        futures[1].result()
+    assert store.submit(lambda records: (records.count_sessions(), records.count_open())).result() == (2, 2)
+
+
+def test_a_full_disk_refuses_whole_jobs_and_the_store_recovers(store):
+    store.submit(add(0)).result()
+    ask = store._connection.execute
+    pages = store.submit(lambda records: ask("PRAGMA page_count").fetchone()[0]).result()
+    ask(f"PRAGMA max_page_count={pages}")
+
+    def large(records):
+        return records.version_of("large", b"x" * 100_000, "{}", 0.0)
+
+    with pytest.raises(StoreDown, match="full"):
+        store.submit(large).result()
+    assert store.submit(lambda records: records.count_sessions()).result() == 1
+    ask("PRAGMA max_page_count=1000000")
+    assert store.submit(large).result() == 2
+    assert ask("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_settings_that_make_it_durable(store):
+    assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_idle_sessions_do_not_count_as_open(store):
+    for number in range(10):
+        store.submit(add(number)).result()
+    assert store.submit(lambda records: records.close_idle(4.5, 3)).result() == 3
+    assert store.submit(lambda records: records.close_idle(4.5, 3)).result() == 2
+    assert store.submit(lambda records: records.count_open()).result() == 5
+
+
+def test_a_store_is_known_by_its_file_and_nothing_else_is_taken_for_one(tmp_path):
+    path = tmp_path / "store"
+    Store(path).close()
+    assert is_store(path)
+    (tmp_path / "text").write_text("no store")
+    other = sqlite3.connect(tmp_path / "other")
+    other.execute("CREATE TABLE mine (x)")
+    other.close()
+    for name in ("text", "other"):
+        assert not is_store(tmp_path / name)
+        with pytest.raises(InputError, match="store: found"):
+            Store(tmp_path / name)
+    with pytest.raises(InputError, match="store: found"):
+        open_store(tmp_path / "nothing", new=False)
+    assert not (tmp_path / "nothing").exists()
