@@ -229,6 +229,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     }),
     "earn": (["world"], {
         "--episodes": (["1", "20", "60"], WHOLE), "--contexts": (["2", "3", "auto"], WHOLE),
+        "--memory": (["64", "1000"], WHOLE),
         "--weights": (["0.5,0.5"], WORDS), "--seed": (["0", "7"], WHOLE), "--horizon": (["3"], WHOLE), 
         "--import": (["json"], ["../x", "nowhere"]), "--out": FOLDER, "--resume": None,
     }),

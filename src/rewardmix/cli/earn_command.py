@@ -24,6 +24,7 @@ def earn_command(
     episodes: Annotated[int, typer.Option(help="Episodes to play.")] = 20_000,
     contexts: Annotated[str, typer.Option(help="Number of hidden types, or auto.")] = "2",
     weights: options.Weights = None,
+    memory: Annotated[int | None, typer.Option(help="Episodes after which one is forgotten. [never]")] = None,
     seed: options.Seed = 0,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
     modules: options.Modules = None,
@@ -59,6 +60,7 @@ def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
             seed=settings["seed"],
             weights=known,
             horizon=settings["horizon"],
+            memory=settings["memory"],
             on_update=lambda done: show_bar(done, f"{done:,}"),
             checkpoint=checkpoint,
         )
@@ -88,3 +90,6 @@ def _show_earned(earned: Earned, seconds: float) -> None:
         f"{earned.curve.size} episodes in {seconds:.1f} s: collected {earned.total:g}{cost}; "
         f"what is played changed {earned.switches} times"
     )
+    for alarm in earned.agent.alarms:
+        seen = f"noticed after {alarm.episodes} episodes by its {alarm.what} (p = {alarm.p_value:.2g})"
+        typer.echo(f"the world has changed: {seen}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,10 @@ from rewardmix.policy import Controller
 
 if TYPE_CHECKING:  # with their kernels they take a while to import: only where there is an agent
     from rewardmix.online.decision import Decision
+    from rewardmix.online.drift import Alarm
     from rewardmix.online.posterior import Chains
+    from rewardmix.online.record import Record
+    from rewardmix.recovery.likelihood import Mixture
 
 Step = tuple[int, int, int]
 """(action, outcome, next state); the next state S is the end."""
@@ -117,6 +121,7 @@ class Agent:
         num_contexts: M, or "auto" to find it out: see ``prequential``.
         reward_values: (Z,) increasing. They hold 0 where the world can end an episode early.
         weights: (M,) if they are known.
+        memory: episodes after which one is forgotten; None: never. What counts are the last half to all of so many.
         seed: the same events in the same order with the same seed give the same agent.
     """
 
@@ -129,6 +134,7 @@ class Agent:
         num_contexts: int | str = 2,
         reward_values: Sequence[float] | Floats = BINARY,
         weights: ArrayLike | None = None,
+        memory: int | None = None,
         seed: int = 0,
     ) -> None:
         from rewardmix._core import xoshiro
@@ -138,7 +144,7 @@ class Agent:
 
         self.settings = known = AgentSettings(
             num_states=num_states, num_actions=num_actions, horizon=horizon, num_contexts=num_contexts,
-            reward_values=reward_values, weights=weights, seed=seed,
+            reward_values=reward_values, weights=weights, memory=memory, seed=seed,
         )  # fmt: skip
         self.num_states, self.num_actions, self.horizon = known.num_states, known.num_actions, known.horizon
         self.seed = known.seed
@@ -152,6 +158,9 @@ class Agent:
         self._stream = streams.stream(known.seed, Role.LOOKS)
         self._shares = streams.stream(known.seed, Role.VISITS)
         self._record = Record.blank(known)
+        self._following = None if known.memory is None else Record.blank(known)
+        self._forgotten = 0
+        self._alarms: list[Alarm] = []
         contexts = prequential.FEWEST_CONTEXTS if known.auto else known.told_contexts
         blank = posterior.prior_chains(num_x, known.reward_values.size, contexts, known.weights, self._stream)
         self._forecasts: prequential.Forecasts = ()
@@ -175,7 +184,12 @@ class Agent:
     @property
     def episodes(self) -> int:
         """Visits that ended with at least one step."""
-        return self._record.episodes + len(self._pending)
+        return self._forgotten + self._record.episodes + len(self._pending)
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """Every time that the recent past contradicted the rest: the world may have changed."""
+        return tuple(self._alarms)
 
     @property
     def switches(self) -> int:
@@ -231,7 +245,8 @@ class Agent:
         if len(episodes) and episodes.lengths.min() < self.horizon:
             self._ending()
         with self._learning:
-            self._record.add_episodes(episodes)
+            for record in self._records():
+                record.add_episodes(episodes)
 
     def learn(self) -> bool:
         """Look again if there is a reason to; whether what new visits play has changed."""
@@ -239,7 +254,7 @@ class Agent:
             self._count()
             if not self._record.due:
                 return False
-            chains = self._turned() if self._record.turning else self._decision.chains
+            chains = self._turned() if self._record.turning(self.settings.memory) else self._decision.chains
             decision = self._decide(self._record, chains, self._stream)
             self._record.look()
             with self._lock:
@@ -249,19 +264,13 @@ class Agent:
 
     def model(self) -> RewardMixingMDP:
         """The world as it most likely is: the best chain climbed to the top of its hill, moves as expected."""
-        from rewardmix.online import posterior
         from rewardmix.online.decision import assembled_model, move_counts
-        from rewardmix.recovery import likelihood
 
         with self._learning:
             self._count()
-            chains, bags = self._decision.chains, self._record.evidence().bags
-            best = posterior.chain_mixture(chains, int(chains.logliks.argmax()), self.reward_values.size)
-            fit = likelihood.ascend(
-                lambda mixture: likelihood.e_step(bags, mixture), best, average=bags.average, weights=self.weights
-            )
             counts = move_counts(self._record)
-            return assembled_model(self._record, fit.mixture, counts / counts.sum(axis=1, keepdims=True))
+            rows = counts / counts.sum(axis=1, keepdims=True)
+            return assembled_model(self._record, self._most_likely(self._decision.chains), rows)
 
     def moments(self) -> Moments:
         """The counts of what ended visits showed."""
@@ -283,16 +292,43 @@ class Agent:
 
     def _turned(self) -> Chains:
         """Compare what came since the last turn with what was expected; the chains, with the contexts that it takes."""
-        from rewardmix.online import prequential
+        from rewardmix.online import drift, prequential
 
         record, chains = self._record, self._decision.chains
         record.merge()
+        if record.turned and (alarm := drift.alarm_of(record, self._most_likely(chains), self.episodes)):
+            self._alarms.append(alarm)
         if self.settings.auto:
             chains = prequential.chosen_chains(chains, record.recent, self._forecasts)
+        chains = self._forget(chains)
+        if self.settings.auto:
             now = int(chains.weights.shape[1])
-            self._forecasts = prequential.new_forecasts(record.bags, now, self._forecasts, self.seed)
-        record.turn()
+            self._forecasts = prequential.new_forecasts(self._record.bags, now, self._forecasts, self.seed)
+        self._record.turn()
         return chains
+
+    def _forget(self, chains: Chains) -> Chains:
+        """Go on with what came since the last time, if that is half of what is to be remembered."""
+        from rewardmix.online.record import Record
+
+        following, memory = self._following, self.settings.memory
+        if following is None or memory is None or 2 * following.episodes < memory:
+            return chains
+        following.merge()
+        self._forgotten += self._record.episodes - following.episodes
+        self._record, self._following = following, Record.blank(self.settings)
+        return replace(chains, seeded=0.0)
+
+    def _most_likely(self, chains: Chains) -> Mixture:
+        """The best chain climbed to the top of its hill."""
+        from rewardmix.online import posterior
+        from rewardmix.recovery import likelihood
+
+        bags = self._record.evidence().bags
+        best = posterior.chain_mixture(chains, int(chains.logliks.argmax()), self.reward_values.size)
+        return likelihood.ascend(
+            lambda mixture: likelihood.e_step(bags, mixture), best, average=bags.average, weights=self.weights
+        ).mixture
 
     def _count(self) -> None:
         """Count the visits that ended; those of one length together."""
@@ -305,7 +341,12 @@ class Agent:
             table = np.array([steps[1:] for steps in visits], np.int32)
             starts = np.array([steps[0] for steps in visits], np.int32)
             states = np.concatenate([starts[:, None], table[:, :, 2]], axis=1)
-            self._record.add(states, table[:, :, 0], table[:, :, 1])
+            for record in self._records():
+                record.add(states, table[:, :, 0], table[:, :, 1])
+
+    def _records(self) -> list[Record]:
+        """What is counted in: all that is remembered, and what will be when that is forgotten."""
+        return [self._record] if self._following is None else [self._record, self._following]
 
     def _ended(self, visit: Visit) -> None:
         with self._lock:

@@ -20,6 +20,9 @@ from rewardmix._core.checks import (
 )
 from rewardmix.model import BINARY
 
+SHORTEST_MEMORY = 64
+"""Episodes that an agent cannot forget sooner."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AgentSettings:
@@ -31,6 +34,7 @@ class AgentSettings:
     num_contexts: int | str = 2
     reward_values: Any = BINARY
     weights: Any = None
+    memory: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -41,6 +45,7 @@ class AgentSettings:
         if self.auto and self.weights is not None:
             refuse("weights", "known weights with num_contexts='auto'", "none, or their number in num_contexts")
         checked["weights"] = _known_weights(self.weights, checked["num_contexts"])
+        checked["memory"] = None if self.memory is None else as_count("memory", self.memory, least=SHORTEST_MEMORY)
         checked["seed"] = as_seed("seed", self.seed)
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -6,6 +6,7 @@ showed so far and with the policies that were shared out when they began.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from rewardmix._core import storage
 from rewardmix._core.checks import as_floats, as_indices, check_shape, refuse
 from rewardmix._core.pair_counting import DIRTY, NEWS
 from rewardmix._core.storage import Arrays, Packed
-from rewardmix.moments import packed, unpacked
+from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.online.agent import Agent, Visit
 from rewardmix.online.decision import Decision
+from rewardmix.online.drift import Alarm
 from rewardmix.online.posterior import Chains
 from rewardmix.online.prequential import FEWEST_CONTEXTS
+from rewardmix.online.record import Record
 from rewardmix.policy import Controller, pack_controller, unpack_controller
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import Mixture
@@ -38,10 +41,11 @@ def packed_agent(agent: Agent) -> Packed:
             arrays, meta = _visits(visits, decisions)
             arrays |= {"stream": agent._stream.copy(), "shares": agent._shares.copy()}
             meta |= {name: getattr(agent, name) for name in SIZES}
-            meta |= {"num_contexts": agent.settings.num_contexts}
+            meta |= {"num_contexts": agent.settings.num_contexts, "memory": agent.settings.memory}
             meta |= {"begun": agent._begun, "switches": agent._switches}
-        seen, sizes = packed(agent._record.tally.moments())
-        arrays |= {f"seen/{name}": array for name, array in seen.items()} | _record(agent)
+        records = {f"record.{k}": _packed_record(record) for k, record in enumerate(agent._records())}
+        held, meta["records"] = storage.joined(records)
+        arrays |= held
         chains = agent._decision.chains
         arrays |= {name: getattr(chains, name) for name in DRAWN}
         arrays |= {
@@ -50,8 +54,8 @@ def packed_agent(agent: Agent) -> Packed:
             for name in MIXED
         }
         known = {} if agent.weights is None else {"known_weights": agent.weights}
-        meta |= {"seen": sizes, "seeded": chains.seeded, "looked": agent._record.looked}
-        meta |= {"turned": agent._record.turned, "forecasts": len(agent._forecasts)}
+        meta |= {"seeded": chains.seeded, "forecasts": len(agent._forecasts), "forgotten": agent._forgotten}
+        meta |= {"alarms": [asdict(alarm) for alarm in agent._alarms]}
     policies = [policy for decision in decisions for policy in decision.policies]
     held, said = storage.joined({f"policy.{k}": pack_controller(policy) for k, policy in enumerate(policies)})
     return arrays | known | held, meta | {"policies": list(said.values())}
@@ -61,17 +65,22 @@ def unpacked_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
     """The way back from ``packed_agent``."""
     said = storage.entry(meta, "policies", list)
     policies = [unpack_controller(storage.part(arrays, f"policy.{k}"), told) for k, told in enumerate(said)]
-    moments = unpacked(storage.part(arrays, "seen"), storage.entry(meta, "seen", dict))
+    records = storage.entry(meta, "records", dict)
+    seen = [_moments(arrays, records, k) for k in range(1 if meta["memory"] is None else 2)]
     agent = Agent(
         **{name: storage.entry(meta, name, int) for name in SIZES},
         num_contexts=meta["num_contexts"],
-        reward_values=moments.reward_values,
+        memory=meta["memory"],
+        reward_values=seen[0].reward_values,
         weights=arrays.get("known_weights"),
     )
-    agent._record.tally.add(moments)
-    _restore_record(agent, arrays, meta)
+    for k, (record, moments) in enumerate(zip(agent._records(), seen, strict=True)):
+        record.tally.add(moments)
+        _restore_record(record, storage.part(arrays, f"record.{k}"), records[f"record.{k}"])
+    agent._forgotten = storage.entry(meta, "forgotten", int)
+    agent._alarms = [_alarm(told) for told in storage.entry(meta, "alarms", list)]
     agent._forecasts = tuple(
-        _forecast(agent, storage.part(arrays, f"forecast.{k}"), k) for k in range(meta["forecasts"])
+        _forecast(agent, storage.part(arrays, f"forecast.{k}"), k) for k in range(storage.entry(meta, "forecasts", int))
     )
     decisions = _decisions(agent, arrays, meta, policies)
     agent._decision = decisions[0]
@@ -106,12 +115,28 @@ def _visits(visits: list[tuple[Visit, list[Any]]], decisions: list[Decision]) ->
     return arrays, {"ids": [visit.id for visit, _ in visits], "decisions": facts}
 
 
-def _record(agent: Agent) -> Arrays:
-    record = agent._record
+def _packed_record(record: Record) -> Packed:
     record.merge()
-    bags = _packed_bags("", record.bags) | _packed_bags("recent_", record.recent)
-    due = record.tally.progress[[DIRTY, NEWS]]
-    return {**bags, "pair_limits": record.limits(), "visit_limits": record.tally.visit_limits.copy(), "due": due}
+    seen, sizes = packed(record.tally.moments())
+    arrays = {f"seen/{name}": array for name, array in seen.items()}
+    arrays |= _packed_bags("", record.bags) | _packed_bags("recent_", record.recent)
+    arrays |= {"pair_limits": record.limits(), "visit_limits": record.tally.visit_limits.copy()}
+    arrays |= {"due": record.tally.progress[[DIRTY, NEWS]], "moves_before": record.moves_before}
+    return arrays, {"seen": sizes, "looked": record.looked, "turned": record.turned}
+
+
+def _moments(arrays: Arrays, records: dict[str, Any], place: int) -> Moments:
+    part = storage.part(arrays, f"record.{place}")
+    return unpacked(
+        storage.part(part, "seen"), storage.entry(storage.entry(records, f"record.{place}", dict), "seen", dict)
+    )
+
+
+def _alarm(told: Any) -> Alarm:
+    kinds = {"episodes": int, "what": str, "place": int, "p_value": float}
+    if not isinstance(told, dict) or {name: type(value) for name, value in told.items()} != kinds:
+        refuse("alarms", "something else", f"tables of {', '.join(kinds)}")
+    return Alarm(**told)
 
 
 def _packed_bags(prefix: str, bags: Bags) -> Arrays:
@@ -128,15 +153,16 @@ def _unpacked_bags(prefix: str, arrays: Arrays, num_points: int, num_values: int
     return Bags(symbols, offsets, counts, num_points, num_values)
 
 
-def _restore_record(agent: Agent, arrays: Arrays, meta: dict[str, Any]) -> None:
-    record = agent._record
-    num_x, num_values = record.tally.num_x, agent.reward_values.size
+def _restore_record(record: Record, arrays: Arrays, meta: dict[str, Any]) -> None:
+    num_x, num_values = record.tally.num_x, record.bags.num_values
     record.bags, record.recent = (_unpacked_bags(prefix, arrays, num_x, num_values) for prefix in ("", "recent_"))
     for name, size in (("visit_limits", num_x), ("due", 2), ("pair_limits", record.limits().size)):
         check_shape(name, arrays[name], (size,))
     record.tally.visit_limits[:] = arrays["visit_limits"]
     record.set_limits(arrays["pair_limits"])
     record.tally.progress[[DIRTY, NEWS]] = arrays["due"]
+    as_indices("moves_before", arrays["moves_before"], 1 << 62, record.moves_before.shape)
+    record.moves_before = arrays["moves_before"]
     record.looked, record.turned = (storage.entry(meta, name, int) for name in ("looked", "turned"))
 
 

@@ -120,6 +120,7 @@ def earn(
     weights: ArrayLike | None = None,
     horizon: int | None = None,
     reward_values: ArrayLike | None = None,
+    memory: int | None = None,
     method: Callable[..., Learner] = Agent,
     on_update: Callable[[int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -134,6 +135,7 @@ def earn(
         weights: (M,) if they are known.
         horizon: H of an environment that does not tell its own.
         reward_values: (Z,) of an environment that does not declare them; 0 and 1 if nobody does.
+        memory: episodes after which an agent forgets one; None: never.
         method: makes the learner, from the arguments of ``Agent``; others are in ``rivals``.
         on_update: called with the number of episodes played so far.
         checkpoint: a folder that an agent is stored in now and then, with what it earned. If it holds a run that was
@@ -144,8 +146,14 @@ def earn(
     world = _world(env_or_model, seed, horizon, reward_values)
     afford_episodes(count, world.horizon)
     told = {**world.sizes, "num_contexts": num_contexts, "weights": weights, "seed": seed}
-    learner = method(**told)
-    folder = None if checkpoint is None else _folder(checkpoint, learner, {"episodes": count, **told}, world)
+    if memory is not None and method is not Agent:
+        refuse("memory", f"{memory!r} for another method", "none: only an Agent forgets")
+    learner = method(**told) if memory is None else method(**told, memory=memory)
+    folder = (
+        None
+        if checkpoint is None
+        else _folder(checkpoint, learner, {"episodes": count, "memory": memory, **told}, world)
+    )
     run = None if folder is None else folder.read(STORED, "earning", unpacked_run)
     if run is None:
         run = EarningRun(learner, np.empty(count))

@@ -132,6 +132,40 @@ def log_likelihood(bags: Any, weights: Any, table: Any) -> Any:
 
 
 @kernel
+def add_residuals(bags: Any, weights: Any, table: Any, num_values: Any, sums: Any, squares: Any) -> None:
+    """What each symbol came more often than expected of the bags, summed and squared over them.
+
+    ``sums`` and ``squares`` are (X*Z + M,): the symbols, then the contexts themselves beside their weights. Of a bag
+    they are derivatives of its log-likelihood: of mean zero at the true mixture, whatever chose the actions.
+    """
+    contexts = weights.size
+    share, rest, off = np.empty(contexts), table.shape[0], np.zeros(table.shape[0])
+    for bag in range(bags.counts.size):
+        begin, end, copies = bags.offsets[bag], bags.offsets[bag + 1], bags.counts[bag]
+        joint(bags.symbols, begin, end, weights, table, share)
+        total = 0.0
+        for m in range(contexts):
+            total += share[m]
+        for m in range(contexts):
+            share[m] /= max(total, LEAST_LAW)
+            more = share[m] - weights[m]
+            sums[rest + m] += copies * more
+            squares[rest + m] += copies * more * more
+        for i in range(begin, end):
+            off[bags.symbols[i]] += 1.0
+            first = bags.symbols[i] // num_values * num_values
+            for symbol in range(first, first + num_values):
+                for m in range(contexts):
+                    off[symbol] -= share[m] * table[symbol, m]
+        for i in range(begin, end):
+            first = bags.symbols[i] // num_values * num_values
+            for symbol in range(first, first + num_values):  # a state-action that comes again finds zeros
+                sums[symbol] += copies * off[symbol]
+                squares[symbol] += copies * off[symbol] * off[symbol]
+                off[symbol] = 0.0
+
+
+@kernel
 def share_out(copies: Any, sums: Any, stream: Any, out: Any) -> None:
     """``out`` (M,): how many of the ``copies`` of a bag fall to each context, by cumulative ``sums`` (M,)."""
     last = sums.size - 1

@@ -51,11 +51,13 @@ class Record:
         looked: number of episodes at the last look.
         recent: merged bags of the episodes since the last turn, but for the ``fresh`` ones.
         turned: number of episodes at the last turn.
+        moves_before: (X, S + 1) moves that were seen before it.
     """
 
     tally: Tally
     bags: Bags
     recent: Bags
+    moves_before: NDArray[np.int64]
     fresh: list[Bags] = field(default_factory=list)
     looked: int = 0
     turned: int = 0
@@ -66,7 +68,7 @@ class Record:
         sizes = known.num_states, known.num_actions, known.horizon
         tally = Tally.fresh(sizes, known.reward_values, ordered=False)
         nothing = no_bags(tally.num_x, known.reward_values.size)
-        return Record(tally, nothing, nothing)
+        return Record(tally, nothing, nothing, np.zeros((tally.num_x, tally.num_states + 1), np.int64))
 
     @property
     def episodes(self) -> int:
@@ -79,15 +81,20 @@ class Record:
         grown = self.tally.progress[DIRTY] + self.tally.progress[NEWS] > 0
         return bool(grown) or self.episodes >= self.looked + max(1, int(LOOK_EPISODES * self.looked))
 
-    @property
-    def turning(self) -> bool:
-        """Whether the episodes have doubled since the last turn."""
-        return self.episodes >= max(FIRST_TURN, 2 * self.turned)
+    def turning(self, memory: int | None) -> bool:
+        """Whether the episodes have doubled since the last turn, or half of the ``memory`` is new."""
+        enough = self.turned if memory is None else min(self.turned, memory // 2)
+        return self.episodes - self.turned >= max(FIRST_TURN, enough)
 
     def turn(self) -> None:
         """From now on other episodes are the recent ones."""
         self.merge()
         self.recent, self.turned = no_bags(self.tally.num_x, self.bags.num_values), self.episodes
+        self.moves_before = self.moves()
+
+    def moves(self) -> NDArray[np.int64]:
+        """(X, S + 1) moves that were seen; S is the end."""
+        return np.asarray(self.tally.moves_matrix().toarray(), np.int64)
 
     def add(self, states: NDArray[Any], actions: NDArray[Any], outcomes: NDArray[Any]) -> None:
         """Count visits of one length L: states (n, L + 1), where S is the end, actions and outcomes (n, L)."""

@@ -17,6 +17,7 @@ from rewardmix.learning.certificate import truth_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.online import Earned
+from rewardmix.online.drift import Alarm
 from rewardmix.planning import Plan, compare_plan
 
 if TYPE_CHECKING:  # only where there is a log
@@ -141,6 +142,11 @@ EARNED_POINTS = 60
 EARNED_GAP = 1e-3
 """Of the bracket of the best policy, a step and reward range."""
 
+CHANGED = (
+    "Recent episodes contradicted those before. An agent that remembers everything learns a new world slowly: give it "
+    "a memory of as many episodes as the world stays the same."
+)
+
 NOT_ASKED = (
     "An agent asks nothing that does not pay: what it gave up early it knows roughly, and how far its policy is from "
     "the best one it does not know."
@@ -169,8 +175,30 @@ def earned_findings(
         command=command,
         seed=earned.agent.seed,
         earned=_earned(earned),
+        sections=_alarm_sections(earned, plan.model),
         record={"settings": dict(settings or {}), "weights": plan.model.weights.tolist()},
     )
+
+
+def _alarm_sections(earned: Earned, model: RewardMixingMDP) -> list[dict[str, Any]]:
+    """Where the recent past contradicted the rest, if it did."""
+    if not earned.agent.alarms:
+        return []
+    rows = [
+        [str(alarm.episodes), alarm.what, _place(alarm, model), f"{alarm.p_value:.2g}"] for alarm in earned.agent.alarms
+    ]
+    columns = ["noticed after episode", "what changed", "most in", "p"]
+    return [{"title": "The world has changed", "paragraphs": [CHANGED], "columns": columns, "rows": rows}]
+
+
+def _place(alarm: Alarm, model: RewardMixingMDP) -> str:
+    """What an alarm is about, for people."""
+    if alarm.what == "types":
+        return "how frequent types are"
+    state, action = divmod(alarm.place, model.num_actions)
+    names = model.state_names or [f"state {s + 1}" for s in range(model.num_states)]
+    actions = model.action_names or [f"action {a + 1}" for a in range(model.num_actions)]
+    return f"{names[state]}, {actions[action]}"
 
 
 def _reach(model: RewardMixingMDP) -> float:
