@@ -62,6 +62,7 @@ PARAMETERS = {
     "serve_command": "one parameter for each option that people type",
     "explore_command": "one parameter for each option that people type",
     "fit_command": "one parameter for each option that people type",
+    "posterior_command": "one parameter for each option that people type",
     "check_command": "one parameter for each option that people type",
     "recover_command": "one parameter for each option that people type",
 }

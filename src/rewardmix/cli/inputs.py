@@ -37,6 +37,16 @@ def model_of(text: str) -> RewardMixingMDP:
     return noun
 
 
+def model_of_run(option: str, text: str) -> RewardMixingMDP:
+    """The model of a folder that ``fit`` or ``learn`` wrote, or whatever ``model_of`` takes."""
+    if not os.path.isdir(text):
+        return model_of(text)
+    path = os.path.join(text, "model.safetensors")
+    if not os.path.isfile(path):
+        refuse(option, f"a folder {text!r} without model.safetensors", "a folder that fit or learn wrote")
+    return model_of(path)
+
+
 def model_or_environment(text: str, modules: str | None = None) -> Any:
     """A model (as ``model_of``), or the environment that a Gymnasium id or ``coupons`` names.
 

@@ -1,9 +1,10 @@
-"""Commands that look before anything is learned, and at what was: ``check``."""
+"""Commands that look before anything is learned, and at what was: ``check``, ``posterior``."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,6 +50,38 @@ def check_command(
     typer.echo(f"assumptions, asked of {found.episodes} episodes:")
     for sentence in found.sentences:
         typer.echo(f"- {sentence}")
+
+
+def posterior_command(
+    run: Annotated[str, typer.Argument(help="A folder of fit or learn, or a saved model.")],
+    log: options.LogArgument,
+    out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
+    *,
+    horizon: options.HorizonOption = None,
+    columns: options.ColumnsOption = "",
+    rewards: options.RewardsOption = None,
+    visitor: options.VisitorOption = None,
+    time: options.TimeOption = None,
+    gap: options.GapOption = None,
+    skip_bad: options.SkipBadOption = False,
+) -> None:
+    """Write which session of a log was probably of which type."""
+    reading = inputs.reading_of({**locals(), "bins": None, "fold": None})
+    from rewardmix import logs
+    from rewardmix.logs.writing import write_table
+
+    inputs.check_file("--out", out)
+    model = inputs.model_of_run("RUN", run)
+    with terminal.live_line() as show:
+        show("reading")
+        table = logs.posterior_types(model, log[0] if len(log) == 1 else log, **reading)
+    write_table(out, table)
+    found = table.column("type").to_numpy()
+    for m in range(model.num_contexts):
+        share = float(table.column(f"chance_{m + 1}").to_numpy().mean())
+        most = int((found == m + 1).sum())
+        typer.echo(f"type {m + 1}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
+    typer.echo(f"{len(table)} episodes in {out}")
 
 
 def _show_log(data: Log) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def fit_command(
     log: options.LogArgument,
     *,
-    contexts: options.ContextsOption = "2",
+    contexts: Annotated[str | None, typer.Option(help="Number of hidden types, or auto. [2, or as --start]")] = None,
+    start: Annotated[str | None, typer.Option(help="An earlier run or model of the same world to start from.")] = None,
     horizon: options.HorizonOption = None,
     weights: options.Weights = None,
     columns: options.ColumnsOption = "",
@@ -46,6 +47,7 @@ def fit_command(
     settings = {name: value for name, value in locals().items() if name != "out"}
     from rewardmix import logs
     from rewardmix._core.checks import as_count, as_seed
+    from rewardmix.logs.same_world import reading_like
     from rewardmix.logs.workers import executor_of
     from rewardmix.report.findings import fitted_findings
     from rewardmix.report.folder import write_folder
@@ -54,7 +56,11 @@ def fit_command(
     as_count("--processes", processes)
     inputs.check_folder("--out", out)
     source: Any = log[0] if len(log) == 1 else log
-    number, shares, reading = inputs.contexts_of(contexts), inputs.weights_of(weights), inputs.reading_of(settings)
+    number = None if contexts is None else inputs.contexts_of(contexts)
+    shares, reading = inputs.weights_of(weights), inputs.reading_of(settings)
+    earlier = None if start is None else inputs.model_of_run("--start", start)
+    if earlier is not None:
+        reading = reading_like(earlier, source, reading)
     with ExitStack() as stack:
         executor = stack.enter_context(executor_of(scheduler, processes))
         with terminal.bar("reading", 1.0) as show:
@@ -72,6 +78,7 @@ def fit_command(
             data,
             num_contexts=number,
             weights=shares,
+            start=earlier,
             seed=seed,
             resamples=resamples,
             pessimism=pessimism,

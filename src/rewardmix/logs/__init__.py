@@ -4,6 +4,7 @@ from rewardmix.logs.fitting import FitInfo, Fitted, Progress, fit
 from rewardmix.logs.inspection import check
 from rewardmix.logs.log import Log, Notes, Problem, Repair
 from rewardmix.logs.log_schema import LogSchema
+from rewardmix.logs.membership import posterior_types
 from rewardmix.logs.minari import read_minari, write_minari
 from rewardmix.logs.reading import read
 from rewardmix.logs.workers import process_pool
@@ -20,6 +21,7 @@ __all__ = [
     "Repair",
     "check",
     "fit",
+    "posterior_types",
     "process_pool",
     "read",
     "read_minari",

@@ -132,9 +132,10 @@ def check_episodes(
     chances: Any,
     lengths: Any,
     last: Any,
+    which: Any,
     ids: Any,
 ) -> Any:
-    """Fill the symbols, chances, lengths and last states of the good episodes, and the id of every episode.
+    """Fill the symbols, chances, lengths, last states and numbers of the good episodes, and the id of every episode.
 
     ``rows``: the seven columns; ``limits``: (reward values, states, actions, horizon).
     Returns (rows kept, episodes kept, episodes seen).
@@ -162,7 +163,7 @@ def check_episodes(
         ids[seen] = episode[begin]
         seen += 1
         if good:
-            lengths[kept], last[kept] = end - begin, max(where, -1)
+            lengths[kept], last[kept], which[kept] = end - begin, max(where, -1), seen - 1
             kept += 1
             place += end - begin
         begin = end
@@ -231,7 +232,7 @@ def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) ->
     rows = 0
     for columns in whole_episodes(piece, coding):
         found, at = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
-        part, seen = _check_columns(columns, limits, found, at)
+        part, seen, _ = check_columns(columns, limits, found, at)
         firsts = np.where((firsts < 0) & (at >= 0), at + rows, firsts)
         counts += found
         parts.append(part)
@@ -254,7 +255,7 @@ def good_episodes(piece: Any, coding: Coding, limits: Limits) -> Compact:
 def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
     """The columns of a piece, cut only between episodes."""
     left: Columns | None = None
-    for table in _tables(piece, coding):
+    for table in tables_of(piece, coding):
         columns = _decoded(piece, table, coding)
         if left is not None and left.episode[-1] == columns.episode[0]:  # the batch begins within an episode
             changes = np.flatnonzero(left.episode[1:] != left.episode[:-1])
@@ -268,10 +269,10 @@ def whole_episodes(piece: Any, coding: Coding) -> Iterator[Columns]:
         yield left + _continued(piece, coding, left) if piece.tail else left
 
 
-def _tables(piece: Any, coding: Coding) -> Iterator[Any]:
-    """The tables of a piece that have rows, behind those that ``head`` drops."""
+def tables_of(piece: Any, coding: Coding, more: tuple[str, ...] = ()) -> Iterator[Any]:
+    """The tables of a piece that have rows, behind those that ``head`` drops; ``more``: further columns."""
     drop = _last_before(piece, coding) if piece.head else None
-    for table in piece.batches(coding.names.listed, coding.texts):
+    for table in piece.batches([*coding.names.listed, *more], coding.texts):
         if drop is not None:
             others = np.flatnonzero(_decoded(piece, table, coding).episode != drop)
             table = table.slice(int(others[0]) if others.size else table.num_rows)
@@ -318,18 +319,21 @@ def _continued(piece: Any, coding: Coding, left: Columns) -> Columns:
     return first
 
 
-def _check_columns(
+def check_columns(
     columns: Columns, limits: Limits, counts: NDArray[np.int64], firsts: NDArray[np.int64]
-) -> tuple[Compact, NDArray[np.int64]]:
+) -> tuple[Compact, NDArray[np.int64], NDArray[np.int64]]:
+    """The good episodes of some columns, the id of every episode, and the numbers of the good ones among all."""
     size = len(columns)
-    symbols, ids = np.empty(size, np.int32), np.empty(size, np.int64)
+    symbols, ids, which = np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
     chances = np.empty(columns.propensity.size)
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
     bounds = np.asarray(limits.reward_values), limits.num_states, limits.num_actions, limits.horizon
-    rows, kept, seen = check_episodes(columns.fixed(), bounds, counts, firsts, symbols, chances, lengths, last, ids)
+    out = symbols, chances, lengths, last, which, ids
+    rows, kept, seen = check_episodes(columns.fixed(), bounds, counts, firsts, *out)
     if rows < size:
         symbols, chances = symbols[:rows].copy(), chances[:rows].copy()
-    return Compact(symbols, lengths[:kept].copy(), last[:kept].copy(), chances), ids[:seen].copy()
+    good = Compact(symbols, lengths[:kept].copy(), last[:kept].copy(), chances)
+    return good, ids[:seen].copy(), which[:kept].copy()
 
 
 def _described(piece: Any, coding: Coding, limits: Limits, counts: Any, firsts: Any) -> dict[int, Problem]:
@@ -345,7 +349,7 @@ def _described(piece: Any, coding: Coding, limits: Limits, counts: Any, firsts: 
 def _raw_rows(piece: Any, coding: Coding, wanted: set[int]) -> dict[int, dict[str, Any]]:
     """Rows of a piece by number (counted behind the ones that ``head`` drops), as they stand in the log."""
     done, rows = 0, {}
-    for table in _tables(piece, coding):
+    for table in tables_of(piece, coding):
         for row in wanted:
             if done <= row < done + table.num_rows:
                 cells = {role: table.column(name)[row - done] for role, name in coding.names.roles.items()}

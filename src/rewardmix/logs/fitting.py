@@ -18,7 +18,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, refuse
+from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, quoted, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
 from rewardmix.checkup import Checkup, check_assumptions
 from rewardmix.facts import Fact, disagreement
@@ -28,6 +28,7 @@ from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.logs.pessimism import PESSIMISM, Known, Support, cautious
 from rewardmix.logs.reading import as_log
+from rewardmix.logs.same_world import as_model, check_world, reading_like
 from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage, bootstrap_value, held_out, log_coverage
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
@@ -40,7 +41,7 @@ from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, one_context
 from rewardmix.recovery.number_of_contexts import Choice, choose, criteria
 from rewardmix.recovery.recover import as_weights
-from rewardmix.recovery.recovery_result import Candidates
+from rewardmix.recovery.recovery_result import Candidates, Seen
 from rewardmix.recovery.standard_errors import NORMAL_95
 
 SAMPLE = 200_000
@@ -148,9 +149,14 @@ class FitSettings:
     resamples: int
     gap: float
     pessimism: float
+    start: RewardMixingMDP | None
 
     def __post_init__(self) -> None:
         as_count("max_contexts", self.max_contexts, least=2)
+        if self.start is not None:
+            known = self.start.num_contexts
+            if not isinstance(self.num_contexts, int) or self.num_contexts != known:
+                refuse("num_contexts", quoted(self.num_contexts), f"{known}, as many types as start has")
         if not self.chooses:
             as_weights(self.weights, as_count("num_contexts", self.num_contexts, least=2))
         _check_share("prior", self.prior)
@@ -173,16 +179,21 @@ class FitSettings:
         """The most contexts that a fit may come to."""
         return int(self.max_contexts if self.chooses else self.num_contexts)
 
-    def question(self, contexts: int) -> Question:
-        """What is to be recovered, once the number of contexts is known."""
-        return Question(contexts, as_weights(self.weights, contexts), float(self.prior), int(self.seed))
+    def question(self, contexts: int, seen: Seen) -> Question:
+        """What is to be recovered of what was seen, once the number of contexts is known."""
+        question = Question(contexts, as_weights(self.weights, contexts), float(self.prior), int(self.seed))
+        if self.start is None:
+            return question
+        mixture = mixture_of_model(self.start, seen)
+        return replace(question, start=(mixture.weights, mixture.laws))
 
 
 def fit(
     log: Any,
     *,
-    num_contexts: int | str = 2,
+    num_contexts: int | str | None = None,
     weights: ArrayLike | str | None = None,
+    start: Any = None,
     prior: float = 1.0,
     seed: int = 0,
     executor: Any = None,
@@ -200,8 +211,11 @@ def fit(
 
     Args:
         log: a ``Log``, or whatever ``read`` takes.
-        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``).
+        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``); left out,
+            that of ``start``, or 2.
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
+        start: an earlier model of the same world, or what ``fit`` or ``learn`` returned: EM starts there too, the
+            types keep their order, and the log is read with its names, sizes and rewards.
         prior: pseudo-count at the average for each state-action and context.
         seed: of random starts, samples and resamples.
         executor: who works, a ``concurrent.futures.Executor`` or a Dask client; left out, the log's own, or
@@ -220,10 +234,13 @@ def fit(
     """
     check_callback("on_update", on_update)
     notify = on_update or (lambda progress: None)
-    settings = FitSettings(
-        num_contexts, weights, prior, seed, max_contexts, failure, accuracy, share_held_out, resamples, gap, pessimism
-    )
-    data = as_log(log, executor, reading)
+    model = None if start is None else as_model("start", start)
+    contexts = num_contexts if num_contexts is not None else 2 if model is None else model.num_contexts
+    others = failure, accuracy, share_held_out, resamples, gap, pessimism
+    settings = FitSettings(contexts, weights, prior, seed, max_contexts, *others, model)
+    data = as_log(log, executor, reading if model is None else reading_like(model, log, reading))
+    if model is not None:
+        check_world("start", model, data.schema)
     _afford_fit(data, settings.most_contexts, settings.resamples)
     moments = data.count(lambda done, total: notify(Progress("count", done, total)))
     sizes = data.schema.num_state_actions, data.schema.num_values, settings.most_contexts
@@ -234,7 +251,8 @@ def fit(
     bags = merge_bags(sample.patterns(data.schema))
     evidence = Evidence(confidence, moments, bags, bags)
     choice = _choice(evidence, settings)
-    question = settings.question(int(settings.num_contexts) if choice is None else max(2, choice.num_contexts))
+    number = int(settings.num_contexts) if choice is None else max(2, choice.num_contexts)
+    question = settings.question(number, data.schema)
     recovery, passes = _recovered(data, evidence, len(sample), question, notify)
     recovery = replace(recovery, model=_named(recovery.model, data.schema))
     notify(Progress("plan"))
@@ -309,7 +327,8 @@ def _recovered(
     done = ascend(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
     scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
     whole = replace(evidence, bags=scaled)
-    recovery = finished(whole, question, Candidates("best", [done], start.info.weights, scaled))
+    like = None if question.start is None else question.start[1]
+    recovery = finished(whole, question, Candidates("best", [done], start.info.weights, scaled, like=like))
     return recovery, steps
 
 
@@ -333,7 +352,7 @@ def _validated(
 ) -> tuple[HeldOut | None, Bootstrap | None, OffPolicy | None]:
     """What held-out episodes and resamples say."""
     share, resamples, gap = settings.share_held_out, settings.resamples, settings.gap
-    question = settings.question(recovery.model.num_contexts)
+    question = settings.question(recovery.model.num_contexts, known.episodes)
     notify(Progress("validate", 0, resamples))
     out, value = held_out(known, recovery, question, share, gap, settings.pessimism) if share > 0 else (None, None)
     if not resamples:

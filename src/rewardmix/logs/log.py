@@ -261,12 +261,14 @@ class Log:
         parts: compact episodes, in memory or in files.
         workers: the executor that works on them, and the temporary directory of their files.
         notes: what was met on reading.
+        origins: where each part is from, for the names of its episodes; none if they are numbered.
     """
 
     schema: LogSchema
     parts: tuple[Any, ...]
     workers: Workers = field(default_factory=Workers)
     notes: Notes = field(default_factory=lambda: Notes(0, 0, 0))
+    origins: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)

@@ -30,6 +30,7 @@ from rewardmix.logs.checking import (
 from rewardmix.logs.coarsening import bins_for, folding_for
 from rewardmix.logs.columns import NO_EPISODE, Bins, Coding, Folding, Names
 from rewardmix.logs.declaration import Declared, as_declared, as_names_and_pause, as_wishes, labelled
+from rewardmix.logs.identities import Origin
 from rewardmix.logs.log import Compact, Log, Notes, Problem, Repair, StoredPart, stored
 from rewardmix.logs.log_schema import FoundValues, LogSchema, find_values
 from rewardmix.logs.minari import is_dataset, read_minari
@@ -173,9 +174,9 @@ def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: boo
     problems = _all_problems(pieces, checked, coding, workers)
     if problems.keys() & {UNSORTED, PROBLEM_KINDS}:
         source, done = sorted_by_step(source, room)
-        repairs += done
-        checked = _checked(source.pieces, coding, limits, workers)
-        problems = _all_problems(source.pieces, checked, coding, workers)
+        pieces, repairs = source.pieces, (*repairs, *done)
+        checked = _checked(pieces, coding, limits, workers)
+        problems = _all_problems(pieces, checked, coding, workers)
     listed = tuple(problems[kind] for kind in sorted(problems))
     episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
     _check_row_count(source, checked)
@@ -189,7 +190,9 @@ def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: boo
     labels = coding.state_names or declared.state_names, coding.action_names or declared.action_names
     schema = LogSchema(*sizes, *labels)
     notes = Notes(sum(one.rows for one in checked), episodes, kept, listed, cut, source.name, repairs)
-    return Log(schema, tuple(one.part for one in checked if len(one.part)), workers, notes)
+    good = [(one.part, Origin(piece, coding, limits, source.about)) for one, piece in zip(checked, pieces, strict=True)
+            if len(one.part)]  # fmt: skip
+    return Log(schema, tuple(part for part, _ in good), workers, notes, tuple(origin for _, origin in good))
 
 
 def _checked(

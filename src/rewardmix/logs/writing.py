@@ -65,6 +65,14 @@ def write(
         save(temporary, chain([head], groups), head.schema, schema)
 
 
+def write_table(path: str | os.PathLike[str], table: Any) -> None:
+    """Write a pyarrow table to a Parquet or (by its ending) CSV file, atomically."""
+    pa = arrow.library()
+    with replacing("path", path) as temporary:
+        save = pa.csv.write_csv if os.fspath(path).lower().endswith(".csv") else pa.parquet.write_table
+        save(table, temporary)
+
+
 def _parts(episodes: Any) -> Iterator[Episodes]:
     parts = [episodes] if isinstance(episodes, Episodes) else episodes
     if not isinstance(parts, Iterable):

@@ -25,12 +25,14 @@ class Question:
         weights: (M,) if they are known.
         prior: pseudo-count at the average for each x and context.
         seed: of the random starts.
+        start: (weights (M,), laws (M, X, Z)) of an earlier model: one more start, whose order the contexts keep.
     """
 
     num_contexts: int = 2
     weights: Floats | None = None
     prior: float = 1.0
     seed: int = 0
+    start: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rewardmix._core.algebra import product, solve
 from rewardmix._core.checks import Floats
@@ -137,12 +138,27 @@ def e_step(bags: Bags, mixture: Mixture) -> Statistics:
 
 def logliks(bags: Bags, mixture: Mixture) -> Floats:
     """(P,) log-likelihood of each bag."""
-    table = logs(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
     out, filled = np.zeros(bags.counts.size), np.diff(bags.offsets) > 0
-    sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1][filled], axis=1) + logs(mixture.weights)[:, None]
-    highest = sums.max(axis=0)
-    out[filled] = highest + logs(exps(sums - highest).sum(axis=0))
+    joint = _joint_logliks(bags, mixture, filled)
+    highest = joint.max(axis=0)
+    out[filled] = highest + logs(exps(joint - highest).sum(axis=0))
     return out
+
+
+def posteriors(bags: Bags, mixture: Mixture) -> Floats:
+    """(P, M) chance of each context for each bag; that of the weights for an empty one."""
+    out, filled = np.tile(mixture.weights, (bags.counts.size, 1)), np.diff(bags.offsets) > 0
+    joint = _joint_logliks(bags, mixture, filled)
+    shares = exps(joint - joint.max(axis=0))
+    out[filled] = (shares / shares.sum(axis=0)).T
+    return out
+
+
+def _joint_logliks(bags: Bags, mixture: Mixture, filled: NDArray[np.bool_]) -> Floats:
+    """(M, F) log-likelihood of each filled bag together with each context."""
+    table = logs(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
+    sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1][filled], axis=1)
+    return np.asarray(sums + logs(mixture.weights)[:, None])
 
 
 def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:

@@ -57,9 +57,25 @@ def estimate_model(evidence: Evidence, question: Question) -> Estimate:
 
 
 def _candidates(evidence: Evidence, question: Question) -> Candidates:
-    """Steps 1 to 3."""
-    if question.num_contexts > 2:
-        return many(evidence, question)
+    """Steps 1 to 3; an earlier model is one more start, and contexts keep its order."""
+    found = many(evidence, question) if question.num_contexts > 2 else _two_contexts(evidence, question)
+    if question.start is None or found.bags is None:
+        return found
+    weights, laws = question.start
+    average = evidence.centre(found.bags)
+    warm = ascend(
+        partial(e_step, found.bags),
+        Mixture(weights, 0.99 * laws + 0.01 * average),  # off the boundary, where EM would stay
+        average=average,
+        prior=question.prior,
+        weights=None if found.source == "estimated" else found.best.mixture.weights,
+        name="earlier model",
+    )
+    return replace(found, fits=[warm, *found.fits], like=laws)
+
+
+def _two_contexts(evidence: Evidence, question: Question) -> Candidates:
+    """Steps 1 to 3 for two contexts."""
     start, rng = _begun(evidence, question)
     bags = evidence.bags if evidence.bags is not None else _pairs(evidence, start.fit)
     if bags is None or not evidence.confidence.first.size:

@@ -49,6 +49,7 @@ class Candidates:
         decided: whether the method could use any pair.
         program: the magnitudes, if the method asked the program for them.
         signs: the parities, if it asked for them.
+        like: (M, X, Z) laws whose order the contexts keep, if there are any and weights do not order them.
     """
 
     method: str
@@ -60,6 +61,7 @@ class Candidates:
     decided: bool = True
     program: Magnitudes | None = None
     signs: Parity | None = None
+    like: Floats | None = None
 
     @property
     def best(self) -> Fit:
@@ -73,9 +75,12 @@ class Candidates:
         return int((values >= np.max(values) - SAME).sum()) if np.isfinite(values).all() else 0
 
     def mixture(self, reward_values: Floats) -> Mixture:
-        """The best fit with its contexts in canonical order."""
+        """The best fit with its contexts in canonical order, or in that of ``like``."""
         best = self.best.mixture
-        order = canonical(best.weights, best.laws, reward_values, self.source == "known")
+        if self.like is None or self.source == "known":
+            order = canonical(best.weights, best.laws, reward_values, self.source == "known")
+        else:
+            order = alignment(best.laws, self.like)
         return Mixture(best.weights[order], best.laws[order])
 
 

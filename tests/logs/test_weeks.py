@@ -1,0 +1,216 @@
+"""Week after week: which session was of which type, and fits that go on from an earlier one."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rewardmix
+from logs import oracles_logs as oracles
+from rewardmix import InputError, fit, logs, simulate, uniform
+
+MODEL = oracles.world()
+EPISODES = oracles.shortened(oracles.uniform_log(150))
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "rewardmix", *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
+
+
+def chances_plainly(model, episodes):
+    """Bayes' rule, step by step."""
+    out = []
+    for k in range(len(episodes)):
+        joint = [float(weight) for weight in model.weights]
+        for t in range(int(episodes.lengths[k])):
+            s, a, z = episodes.states[k, t], episodes.actions[k, t], episodes.outcomes[k, t]
+            joint = [joint[m] * float(model.laws[m, s, a, z]) for m in range(len(joint))]
+        out.append([one / math.fsum(joint) for one in joint])
+    return np.array(out)
+
+
+def chances_of(table):
+    columns = [name for name in table.column_names if name.startswith("chance_")]
+    return np.stack([table.column(name).to_numpy() for name in columns], axis=1)
+
+
+def named_rows(seed=0):
+    """The rows of the episodes, which are called by words, in any order; and the words in the order of the rows."""
+    frame = pd.DataFrame(oracles.rows_of(EPISODES))
+    frame["episode"] = [f"visit {k * 7919 % 1000:03d}" for k in frame["episode"]]
+    return frame if seed is None else frame.sample(frac=1.0, random_state=seed)
+
+
+@pytest.mark.parametrize("kind", ["episodes", "table", "parquet", "csv", "unsorted"])
+def test_chances_are_those_of_bayes_rule_and_rows_are_named(kind, tmp_path):
+    wanted = chances_plainly(MODEL, EPISODES)
+    frame = named_rows(0 if kind == "unsorted" else None)
+    source, order = frame, list(dict.fromkeys(frame["episode"]))
+    own = {f"visit {k * 7919 % 1000:03d}": k for k in range(len(EPISODES))}
+    if kind == "episodes":
+        source, order, own = EPISODES, list(range(150)), {k: k for k in range(150)}
+    elif kind == "parquet":
+        source = tmp_path / "a.parquet"
+        frame.to_parquet(source, row_group_size=23)  # cuts episodes
+    elif kind == "csv":
+        source = tmp_path / "a.csv"
+        frame.to_csv(source, index=False)
+    reading = {} if kind == "episodes" else {"rows_per_part": 40}
+    table = logs.posterior_types(MODEL, source, **reading)
+    assert table.column("episode").to_pylist() == order
+    found = chances_of(table)
+    assert np.allclose(found, wanted[[own[name] for name in order]], atol=1e-12)
+    assert table.column("type").to_pylist() == (found.argmax(axis=1) + 1).tolist()
+
+
+def test_bad_episodes_are_not_in_the_table():
+    frame = named_rows(None)
+    names = list(dict.fromkeys(frame["episode"]))
+    bad = [names[0], names[70], names[149]]
+    for name in bad:
+        frame.loc[frame.index[frame["episode"] == name][0], "reward"] = float("nan")
+    table = logs.posterior_types(MODEL, frame, skip_bad=True, rows_per_part=30)
+    assert table.column("episode").to_pylist() == [name for name in names if name not in bad]
+    kept = [k for k, name in enumerate(names) if name not in bad]
+    assert np.allclose(chances_of(table), chances_plainly(MODEL, EPISODES)[kept], atol=1e-12)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_sessions_of_visitors_are_told_by_visitor_and_time(stored, tmp_path):
+    frame = pd.DataFrame(oracles.rows_of(EPISODES))
+    began = pd.Timestamp("2026-01-01") + pd.to_timedelta(100 * frame["episode"], unit="min")
+    frame["user"], frame["at"] = frame["episode"] % 7, began + pd.to_timedelta(frame["step"], unit="min")
+    rows = frame.drop(columns=["episode", "step"]).sample(frac=1.0, random_state=2)
+    source = rows
+    if stored:
+        source = tmp_path / "a.parquet"
+        rows.to_parquet(source)
+    table = logs.posterior_types(
+        MODEL, source, columns={"visitor": "user", "time": "at"}, session_gap="30m", rows_per_part=100
+    )
+    assert table.column_names[:3] == ["session", "user", "at"]
+    assert table.column("user").to_pylist() == [k % 7 for k in range(150)]
+    assert [pd.Timestamp(at) for at in table.column("at").to_pylist()] == sorted(set(began))
+    assert np.allclose(chances_of(table), chances_plainly(MODEL, EPISODES), atol=1e-12)
+
+
+def test_several_processes_give_the_same_table(tmp_path):
+    named_rows(None).to_parquet(tmp_path / "a.parquet", row_group_size=50)
+    alone = logs.posterior_types(MODEL, tmp_path / "a.parquet", rows_per_part=50)
+    with logs.process_pool(2) as pool:
+        assert logs.posterior_types(MODEL, tmp_path / "a.parquet", rows_per_part=50, executor=pool).equals(alone)
+
+
+OTHERS = [
+    ({"states": 5}, r"found another world, of 5 states, expected 4 states"),
+    ({"actions": 2}, r"found another world, of 2 actions, expected 3 actions"),
+    ({"reward_values": (0.0, 2.0)}, r"found another world, where no reward is 1.0"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), OTHERS)
+def test_a_model_of_another_world_is_refused_by_name(options, message):
+    other, log = oracles.world(**options), logs.read(oracles.uniform_log(50))
+    with pytest.raises(InputError, match=f"model: {message}"):
+        logs.posterior_types(other, log)
+    with pytest.raises(InputError, match=f"start: {message}"):
+        fit(log, start=other)
+
+
+def test_other_names_are_another_world():
+    from dataclasses import replace
+
+    model = replace(MODEL, state_names=("a", "b", "c", "d"))
+    log = logs.read(EPISODES, state_names=("a", "b", "x", "d"))
+    with pytest.raises(InputError, match=r"model: found another world, where state 2 is 'c' and not 'x'"):
+        logs.posterior_types(model, log)
+    with pytest.raises(InputError, match=r"model: found str, expected a RewardMixingMDP"):
+        logs.posterior_types("shop", log)
+
+
+def test_a_log_of_the_same_world_is_read_with_its_names():
+    shop = rewardmix.problems.make("shop")
+    first = simulate(uniform(shop), shop, 400)
+    rows = pd.DataFrame(oracles.rows_of(first))
+    rows["state"] = [shop.state_names[s] for s in rows["state"]]
+    rows["action"] = [shop.action_names[a] for a in rows["action"]]
+    fitted = fit(rows, resamples=0, share_held_out=0)
+    few = rows[rows["episode"] == 0]  # not every page is in it
+    assert len(logs.posterior_types(fitted, few)) == 1
+    assert fit(rows[rows["episode"] < 50], start=fitted, resamples=0).model.state_names == fitted.model.state_names
+
+
+def test_the_end_of_episodes_is_no_page_of_a_log():
+    rows = pd.DataFrame(oracles.rows_of(EPISODES))
+    rows["state"] = [f"s{s}" for s in rows["state"]]
+    fitted = fit(rows, resamples=0, share_held_out=0)
+    assert fitted.model.state_names[-1] == "end"
+    again = fit(rows, start=fitted, resamples=0, share_held_out=0)
+    assert again.model.state_names == fitted.model.state_names
+    assert np.allclose(again.model.rewards, fitted.model.rewards, atol=1e-6)
+
+
+@pytest.mark.parametrize("contexts", [2, 3])
+def test_types_keep_the_order_of_the_start(contexts):
+    model = oracles.world(contexts=contexts, seed=5)
+    log = logs.read(simulate(uniform(model), model, 4000, seed=1))
+    cold = fit(log, num_contexts=contexts, resamples=0, share_held_out=0)
+    turned = np.roll(np.arange(contexts), 1)
+    from dataclasses import replace
+
+    start = replace(cold.model, weights=cold.model.weights[turned], rewards=cold.model.rewards[turned])
+    warm = fit(log, start=start, resamples=0, share_held_out=0)
+    assert warm.model.num_contexts == contexts
+    assert np.allclose(warm.model.rewards, start.rewards, atol=1e-3)
+    assert warm.info.recovery.loglik >= cold.info.recovery.loglik - 1e-4
+    assert warm.info.recovery.starts[0].name == "earlier model"
+
+
+def test_a_long_log_keeps_the_order_too(monkeypatch):
+    from rewardmix.logs import fitting
+
+    model = oracles.world(seed=5)
+    log = logs.read(simulate(uniform(model), model, 3000, seed=1))
+    cold = fit(log, resamples=0, share_held_out=0)
+    from dataclasses import replace
+
+    start = replace(cold.model, weights=cold.model.weights[::-1], rewards=cold.model.rewards[::-1])
+    monkeypatch.setattr(fitting, "SAMPLE", 1000)
+    warm = fit(log, start=start, resamples=0, share_held_out=0)
+    assert np.abs(warm.model.rewards - start.rewards).max() < 0.2
+    assert warm.info.passes > 0
+
+
+def test_a_start_says_how_many_types_there_are():
+    with pytest.raises(InputError, match="num_contexts: found 3, expected 2, as many types as start has"):
+        fit(EPISODES, start=MODEL, num_contexts=3)
+    with pytest.raises(InputError, match="num_contexts: found 'auto', expected 2"):
+        fit(EPISODES, start=MODEL, num_contexts="auto")
+
+
+def test_the_commands(tmp_path):
+    logs.write(tmp_path / "a.parquet", oracles.uniform_log(500))
+    assert run("fit", "a.parquet", "--resamples", "0", "--out", "one", cwd=tmp_path).returncode == 0
+    done = run("fit", "a.parquet", "--start", "one", "--resamples", "0", "--out", "two", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for out in ("types.parquet", "types.csv"):
+        done = run("posterior", "two", "a.parquet", "--out", out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[0].startswith("type 1: most probable in ")
+    table = pq.read_table(tmp_path / "types.parquet")
+    assert table.column_names == ["episode", "type", "chance_1", "chance_2"]
+    assert pd.read_csv(tmp_path / "types.csv")["type"].tolist() == table.column("type").to_pylist()
+    done = run("posterior", "random:states=3,actions=2", "a.parquet", "--out", "no.parquet", cwd=tmp_path)
+    assert done.returncode == 2
+    assert not (tmp_path / "no.parquet").exists()
+    done = run("fit", "a.parquet", "--start", "random:states=3,actions=2", "--out", "no", cwd=tmp_path)
+    assert done.returncode == 2
+    assert not (tmp_path / "no").exists()
+    assert pa.types.is_integer(table.schema.field("type").type)
