@@ -65,6 +65,20 @@ def test_committing_ends_learning(model):
     assert earned.began[-1] < 120
 
 
+def test_one_episode_in_so_many_is_played_at_random_and_the_world_is_recovered_again(model):
+    earned = rm.earn(model, episodes=1000, seed=0, method=rivals.epsilon_greedy(10, explored=50))
+    learner = earned.agent
+    assert len(learner.policies) == 10
+    assert len({id(policy) for policy in learner.policies[:9]}) == 1
+    assert (learner.policies[9].table == 0.5).all()
+    fits = earned.began[earned.began >= 50]
+    assert (np.diff(fits) >= 0.5 * fits[:-1]).all()
+    assert len(fits) >= 6
+    recovered = rm.recover(learner.kept[: learner.recovered], num_contexts=2, seed=0)
+    value = rm.evaluate(rm.planning.plan(recovered.model).policy, model).value
+    assert rm.evaluate(learner.policies[0], model).value == pytest.approx(value, abs=0.01)
+
+
 def test_pair_exploration_as_a_controller_earns_what_its_plan_plays(model):
     learner = rivals.ExploreThenCommit(num_states=3, num_actions=2, horizon=3)
     for seed in range(5):

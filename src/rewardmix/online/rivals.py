@@ -2,8 +2,8 @@
 
 blind                    posterior sampling that takes all episodes for one kind
 CertaintyEquivalence     plays the best policy of the most likely model, and nothing to learn more
-epsilon_greedy           the same, but one episode in so many is played at random
-explore_then_commit      Algorithm 2 for so many episodes, then Algorithm 3 and the best policy of that, for ever
+explore_then_commit      ``learn`` and play: Algorithm 2 for so many episodes, then Algorithm 3 and its plan for ever
+epsilon_greedy           ``learn`` again and again: Algorithm 3 goes on, and one episode in so many is played at random
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ EXPLORED_GROWTH = 1.1
 """Of exploration, as in ``explore``."""
 
 
+RECOVERED_GROWTH = 1.5
+"""Growth of the number of episodes after which epsilon-greedy recovers the world again."""
+
+
 def blind(*, num_contexts: int | str = 2, weights: ArrayLike | None = None, **sizes: Any) -> Agent:
     """Posterior sampling with one context, whatever it is told."""
     return Agent(**sizes, num_contexts=1)
@@ -44,23 +48,17 @@ class CertaintyEquivalence:
     """The best policy of the most likely model, fitted again when a count has grown by half.
 
     Args:
-        at_random: if given, one episode in so many is played at random.
         first: so many episodes are played at random before anything is believed.
         options: those of ``Agent``.
     """
 
-    def __init__(self, *, at_random: int | None = None, first: int = 100, **options: Any) -> None:
+    def __init__(self, *, first: int = 100, **options: Any) -> None:
         self.settings = known = AgentSettings(**options)
         self.record = Record.blank(known)
         self.rng = generator(known.seed, Role.RIVAL_STARTS)
-        self.at_random = None if at_random is None else as_count("at_random", at_random, least=2)
         self.first = as_count("first", first)
         self.mixture: Mixture | None = None
-        self.policies: tuple[Any, ...] = (self._any_action(),)
-
-    def _any_action(self) -> MarkovPolicy:
-        shape = self.settings.horizon, self.settings.num_states, self.settings.num_actions
-        return MarkovPolicy(np.full(shape, 1.0 / self.settings.num_actions))
+        self.policies: tuple[Any, ...] = (any_action(known),)
 
     def add(self, episodes: Episodes) -> None:
         """Hear of episodes."""
@@ -71,9 +69,7 @@ class CertaintyEquivalence:
         if self.record.episodes < self.first or not self.record.due:
             return False
         self._fit()
-        greedy = self.policy()
-        others = () if self.at_random is None else (self._any_action(),)
-        self.policies = (greedy,) * (1 if self.at_random is None else self.at_random - 1) + others
+        self.policies = (self.policy(),)
         return True
 
     def policy(self) -> Controller:
@@ -93,9 +89,9 @@ class CertaintyEquivalence:
         return self.mixture
 
 
-def epsilon_greedy(at_random: int = 20) -> Callable[..., CertaintyEquivalence]:
-    """Certainty equivalence with one episode in ``at_random`` played at random."""
-    return partial(CertaintyEquivalence, at_random=at_random)
+def any_action(known: AgentSettings) -> MarkovPolicy:
+    """Every action as likely as the others."""
+    return MarkovPolicy(np.full((known.horizon, known.num_states, known.num_actions), 1.0 / known.num_actions))
 
 
 class ExploreThenCommit:
@@ -148,6 +144,35 @@ class ExploreThenCommit:
 def explore_then_commit(explored: int = 500) -> Callable[..., ExploreThenCommit]:
     """Exploration for so many episodes, and then the best policy of what was recovered."""
     return partial(ExploreThenCommit, explored=explored)
+
+
+class EpsilonGreedy(ExploreThenCommit):
+    """Algorithm 2 for ``explored`` episodes, then Algorithm 3 and its plan, again whenever there is half as much more.
+
+    Args:
+        at_random: one episode in so many is played at random from then on.
+        explored: episodes of exploration.
+        options: those of ``Agent``.
+    """
+
+    def __init__(self, *, at_random: int = 20, explored: int = 100, **options: Any) -> None:
+        super().__init__(explored=explored, **options)
+        self.at_random, self.recovered = as_count("at_random", at_random, least=2), 0
+
+    def learn(self) -> bool:
+        """Plan exploration again, or recover and plan when there is half as much more."""
+        if self.record.episodes < self.explored:
+            return super().learn()
+        if self.record.episodes < RECOVERED_GROWTH * self.recovered:
+            return False
+        self.recovered = self.record.episodes
+        self.policies = (self.policy(),) * (self.at_random - 1) + (any_action(self.settings),)
+        return True
+
+
+def epsilon_greedy(at_random: int = 20, explored: int = 100) -> Callable[..., EpsilonGreedy]:
+    """What ``learn`` gives, learnt again and again, with one episode in ``at_random`` played at random."""
+    return partial(EpsilonGreedy, at_random=at_random, explored=explored)
 
 
 def pair_controller(choices: Choices, record: Record) -> Controller:
