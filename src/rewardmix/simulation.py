@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rewardmix import problems
-from rewardmix._core.checks import Floats, as_count, as_seed, check_callback, refuse
+from rewardmix._core.checks import Floats, as_count, as_number, as_seed, check_callback, refuse
 from rewardmix._core.limits import afford_episodes
 from rewardmix._core.streams import Role, stream
 from rewardmix._core.widths import action_width, length_width, node_width
@@ -47,7 +47,7 @@ def simulate(
     as_seed("seed", seed)
     check_callback("on_update", on_update)
     world = problems.make(model_or_env) if isinstance(model_or_env, str) else model_or_env
-    if explore:
+    if as_number("explore", explore) != 0.0:
         policy = exploring(policy, explore, _actions_of(world))
     if isinstance(world, RewardMixingMDP) and isinstance(_inner(policy), MarkovPolicy | Controller):
         return _simulate_model(policy, world, count, seed, on_update)
