@@ -115,6 +115,21 @@ def test_open_sessions_are_limited_and_idle_ones_make_room(desk_of, monkeypatch)
     assert desk.count().result() == 2
 
 
+def test_ten_thousand_abandoned_sessions_break_nothing(desk_of, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    desk = desk_of(most_open=9000, idle=60.0)
+    futures = [desk.begin(Begin("home", None)) for _ in range(10_000)]
+    ends = [future.exception() for future in futures]
+    assert sum(end is None for end in ends) == desk.count().result() == 9000
+    assert {end.status for end in ends if end is not None} == {503}
+    now[0] += 61.0
+    for begun_since in range(1, 200):
+        begun(desk)
+        assert desk.count().result() == max(9000 - 64 * begun_since, 0) + begun_since
+    assert on(desk, futures[0].result().body["session"], 0)["step"] == 1
+
+
 def test_sessions_finish_on_the_version_that_they_began_with(tmp_path, plan, desk_of):
     desk = desk_of()
     session = begun(desk)["session"]

@@ -9,6 +9,7 @@ import pytest
 import rewardmix as rm
 from rewardmix import logs
 from rewardmix._core.errors import InputError
+from rewardmix.logs.log import loaded
 from rewardmix.service import export_log
 from rewardmix.service.messages import Begin, Observed
 
@@ -45,6 +46,8 @@ def test_a_log_has_what_was_decided_and_earned(desk_of, store, tmp_path, plan):
     assert set(table["arm"]) == {"adaptive", "fixed"}
     log = logs.read(str(tmp_path / "log.parquet"))
     assert log.notes.rows == len(expected)
+    chances = [chance for part in log.parts for chance in loaded(part).propensity]
+    assert chances == [row[3] for row in expected]
     assert log.schema.state_names == names
     assert log.schema.action_names == plan.model.action_names
 
