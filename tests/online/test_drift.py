@@ -81,6 +81,17 @@ def test_what_is_remembered_is_half_to_all_of_the_memory():
         assert remembered == agent.episodes if first < 80 else 50 <= remembered <= 130, (first, remembered)
 
 
+def test_recent_episodes_are_those_since_the_last_turn():
+    agent, world = agent_for(ONE), Walker(ONE, 1)
+    play(agent, world, 0, 100)
+    record = agent._record
+    record.merge()
+    assert record.turned >= 64
+    assert record.recent.total == record.episodes - record.turned
+    assert record.bags.total == record.episodes == 100
+    assert record.moves_before.sum() == record.turned * ONE.horizon
+
+
 @pytest.mark.parametrize("cut", [30, 90, 130, 210])
 def test_what_was_stored_goes_on_bit_for_bit_while_it_forgets(tmp_path, monkeypatch, cut):
     monkeypatch.setattr(drift, "ALARM", 2.0)  # so that there are alarms to store

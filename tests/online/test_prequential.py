@@ -39,6 +39,20 @@ def test_the_number_is_that_of_the_types_or_one_more(contexts):
     assert found.count(contexts) >= 6
 
 
+def test_one_more_is_taken_where_it_is_open():
+    """A copy of a context with a hair's difference predicts as well: open once, and then no further."""
+    laws = np.stack([1 - LAWS[2], LAWS[2]], axis=-1)
+    recent = bags_of(2, 200, 1)
+
+    def split(times, shift):
+        moved = laws[1] + np.array([-shift, shift])
+        return prequential.Mixture(np.r_[0.5, np.full(times, 0.5 / times)], np.stack([laws[0], *[moved] * times]))
+
+    hair, worse = 1e-6, 0.3
+    assert prequential.best_number(recent, (split(1, 0), split(2, hair), split(3, hair))) == 3
+    assert prequential.best_number(recent, (split(1, 0), split(2, -worse), split(3, hair))) == 2
+
+
 def test_fits_go_on_from_where_they_were():
     bags = bags_of(3, 200, 0)
     first = prequential.new_forecasts(bags, 3, (), 0)
