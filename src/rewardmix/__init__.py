@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rewardmix.exploration import Exploration, explore
     from rewardmix.io import load, save
     from rewardmix.learning import Learned, learn
-    from rewardmix.logs import Fitted, check, fit
+    from rewardmix.logs import Fitted, check, compare_runs, fit, posterior_types
     from rewardmix.model import RewardMixingMDP
     from rewardmix.moments import Moments
     from rewardmix.online import Agent, Earned, earn
@@ -64,7 +64,7 @@ _NAMES = {
     "checkup": ("Checkup",),
     "learning": ("Learned", "learn"),
     "online": ("Agent", "Earned", "earn"),
-    "logs": ("Fitted", "fit", "check"),
+    "logs": ("Fitted", "fit", "check", "posterior_types", "compare_runs"),
     "io": ("save", "load"),
 }
 _MODULES = (
@@ -103,6 +103,7 @@ __all__ = [
     "checkup",
     "choose_contexts",
     "compare",
+    "compare_runs",
     "confidence_set",
     "earn",
     "environments",
@@ -120,6 +121,7 @@ __all__ = [
     "plan",
     "plan_exact",
     "planning",
+    "posterior_types",
     "problems",
     "recover",
     "recovery",

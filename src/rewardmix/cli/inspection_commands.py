@@ -1,4 +1,4 @@
-"""Commands that look before anything is learned, and at what was: ``check``, ``posterior``."""
+"""Commands that look before anything is learned, and at what was: ``check``, ``posterior``, ``compare``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import typer
 from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
-    from rewardmix.logs import Log
+    from rewardmix.logs import Log, RunComparison, Shift
+    from rewardmix.model import RewardMixingMDP
 
 
 def check_command(
@@ -82,6 +83,51 @@ def posterior_command(
         most = int((found == m + 1).sum())
         typer.echo(f"type {m + 1}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
     typer.echo(f"{len(table)} episodes in {out}")
+
+
+MOST_MOVED = 10
+"""Rewards that moved which are shown."""
+
+
+def compare_command(
+    old: Annotated[Path, typer.Argument(help="A folder of fit or learn.")],
+    new: Annotated[Path, typer.Argument(help="A later one, of the same world.")],
+    level: Annotated[float, typer.Option(help="Chance that anything is called moved if nothing was.")] = 0.05,
+) -> None:
+    """Compare two runs: types, shares and rewards that moved beyond their errors, what each policy earns in each."""
+    from rewardmix.logs import compare_runs
+    from rewardmix.report.folder import read_run
+
+    one, two = read_run(old), read_run(new)
+    found = compare_runs(one, two, level=level)
+    rows = [
+        [f"type {o + 1}", f"type {n + 1}", *map(terminal.fixed, (shift.before, shift.after)), _moved(shift, found)]
+        for (o, n), shift in zip(found.types, found.shares, strict=True)
+    ]
+    terminal.show_table("Types", ["old", "new", "old share", "new share", "moved"], rows, texts=2)
+    shown = [
+        [*_place(shift, two.model), *map(terminal.fixed, (shift.before, shift.after))] for shift in found.moved_rewards
+    ]
+    if shown:
+        columns = ["type", "state", "action", "reward", "old chance", "new chance"]
+        terminal.show_table("Rewards that moved beyond their errors", columns, shown[:MOST_MOVED], texts=3)
+        typer.echo(f"{len(shown)} moved" + (f", {MOST_MOVED} of them shown" if len(shown) > MOST_MOVED else ""))
+    values = {"old": (found.old_in_old, found.old_in_new), "new": (found.new_in_old, found.new_in_new)}
+    lines = [[name, *map(terminal.fixed, pair)] for name, pair in values.items()]
+    terminal.show_table("Value of each policy, planned in", ["policy", "the old model", "the new model"], lines)
+    typer.echo(found.verdict)
+
+
+def _moved(shift: Shift, found: RunComparison) -> str:
+    return "yes" if shift in found.moved_shares else "no"
+
+
+def _place(shift: Shift, model: RewardMixingMDP) -> list[str]:
+    """Which reward of which type it is."""
+    s, a = int(shift.state or 0), int(shift.action or 0)
+    state = model.state_names[s] if model.state_names else str(s)
+    action = model.action_names[a] if model.action_names else str(a)
+    return [f"type {shift.type + 1}", state, action, f"{shift.value:.6g}"]
 
 
 def _show_log(data: Log) -> None:

@@ -7,6 +7,7 @@ from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.membership import posterior_types
 from rewardmix.logs.minari import read_minari, write_minari
 from rewardmix.logs.reading import read
+from rewardmix.logs.weeks import Run, RunComparison, Shift, compare_runs
 from rewardmix.logs.workers import process_pool
 from rewardmix.logs.writing import write
 
@@ -19,7 +20,11 @@ __all__ = [
     "Problem",
     "Progress",
     "Repair",
+    "Run",
+    "RunComparison",
+    "Shift",
     "check",
+    "compare_runs",
     "fit",
     "posterior_types",
     "process_pool",

@@ -300,11 +300,19 @@ def canonical(weights: Floats, laws: Floats, reward_values: Floats, given: bool)
 
 def alignment(laws: Floats, reference: Floats) -> NDArray[np.int64]:
     """(M,) order of the contexts of ``laws`` that brings them nearest to ``reference`` (squared distance)."""
+    return np.asarray([mine for mine, _ in matching(laws, reference)], np.int64)
+
+
+def matching(laws: Floats, reference: Floats) -> list[tuple[int, int]]:
+    """(context of ``laws``, context of ``reference``) that are nearest together, by those of ``reference``.
+
+    If there are more of one kind than of the other, the ones that fit least are left out.
+    """
     from scipy.optimize import linear_sum_assignment
 
-    contexts = laws.shape[0]
-    distance = ((laws[:, None] - reference[None]) ** 2).reshape(contexts, contexts, -1).sum(axis=2)
-    return np.asarray(linear_sum_assignment(distance.T)[1], np.int64)
+    distance = ((laws[:, None] - reference[None]) ** 2).reshape(laws.shape[0], reference.shape[0], -1).sum(axis=2)
+    theirs, mine = linear_sum_assignment(distance.T)
+    return list(zip(mine.tolist(), theirs.tolist(), strict=True))
 
 
 def aligned(model: RewardMixingMDP, reference: RewardMixingMDP) -> RewardMixingMDP:

@@ -1,9 +1,9 @@
 """Reports: a run as plain data, as one page, and as a policy that plays anywhere."""
 
 from rewardmix.report.findings import Findings
-from rewardmix.report.folder import read_result, write_report, write_result
+from rewardmix.report.folder import read_result, read_run, write_report, write_result
 from rewardmix.report.page import page
 from rewardmix.report.playable import playable
 from rewardmix.report.summary import summarise
 
-__all__ = ["Findings", "page", "playable", "read_result", "summarise", "write_report", "write_result"]
+__all__ = ["Findings", "page", "playable", "read_result", "read_run", "summarise", "write_report", "write_result"]

@@ -22,6 +22,7 @@ from rewardmix.planning import Plan, compare_plan
 
 if TYPE_CHECKING:  # only where there is a log
     from rewardmix.logs import FitInfo, Fitted
+    from rewardmix.recovery import RecoveryInfo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ def learned_findings(
         unanswered=[fact.sentence for fact in info.unidentified],
         command=command,
         seed=None if settings is None else settings.get("seed"),
-        record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist()},
+        record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist(), "errors": _errors(info)},
     )
 
 
@@ -132,8 +133,18 @@ def fitted_findings(fitted: Fitted, *, title: str, command: str, settings: Mappi
         command=command,
         seed=settings["seed"],
         sections=_log_sections(fitted),
-        record={"settings": dict(settings), "weights": fitted.model.weights.tolist(), "fit": _log_record(fitted)},
+        record={
+            "settings": dict(settings),
+            "weights": fitted.model.weights.tolist(),
+            "errors": _errors(info.recovery),
+            "fit": _log_record(fitted),
+        },
     )
+
+
+def _errors(info: RecoveryInfo) -> dict[str, Any]:
+    """Standard errors of rewards and shares, for those who compare runs."""
+    return {"rewards": info.errors, "weights": info.weight_errors}
 
 
 EARNED_POINTS = 60
