@@ -50,18 +50,35 @@ def judge(rows: list[dict[str, Any]]) -> None:
         mine = regrets(rows, world, "agent")
         if not mine.size:
             continue
-        others = {method: regrets(rows, world, method) for method in methods if method != "agent"}
+        others = {method: regrets(rows, world, method) for method in methods if not method.startswith("agent")}
         best = min(others, key=lambda method: float(others[method].mean())) if others else ""
         least = min([float(np.median(mine)), *(float(np.median(other)) for other in others.values())])
         bad, runs = bad + int((mine > settings.TAIL * least).sum()), runs + mine.size
         whole = all(row["episodes"] == settings.EPISODES for row in rows)
-        verdict = ("met" if mine.mean() <= settings.TARGETS[world] else "MISSED") if whole else ""
+        target = settings.TARGETS.get(world)
+        verdict = ("met" if mine.mean() <= target else "MISSED") if whole and target is not None else ""
         rival = f"{best}: {others[best].mean():.0f}" if best else ""
-        out.append([world, f"{mine.mean():.0f}", settings.TARGETS[world], verdict, rival])
+        out.append([world, f"{mine.mean():.0f}", "" if target is None else target, verdict, rival])
     table(["world", "agent", "target", "verdict", "best rival"], out)
     if runs:
         rare = f"asked for: 1 in {1 / settings.RARE:g}"
         print(f"runs above {settings.TAIL:g} times the best median: {bad} of {runs} ({rare})")
+
+
+def judge_numbers(rows: list[dict[str, Any]]) -> None:
+    """What it costs not to be told how many types there are, or one too many, beside an agent that knows."""
+    out = []
+    for world in dict.fromkeys(row["world"] for row in rows):
+        knows = regrets(rows, world, "agent")
+        for method, limit in (
+            ("agent not told", settings.UNTOLD),
+            ("agent told one more", settings.TOO_MANY),
+        ):
+            mine = regrets(rows, world, method)
+            if knows.size and mine.size:
+                out.append([world, method, f"{mine.mean() / knows.mean():.2f}", f"{limit:g}"])
+    if out:
+        table(["world", "method", "times the regret", "asked for"], out)
 
 
 def main() -> None:
@@ -69,6 +86,7 @@ def main() -> None:
     if rows := rows_of("online", "runs"):
         show(rows)
         judge(rows)
+        judge_numbers(rows)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ def cost(world: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
     """One run."""
     model = settings.WORLDS[world](seed)
     begin = time.process_time()
-    earned = rm.earn(model, episodes=episodes, seed=seed, method=settings.METHODS[method])
+    told = {"num_contexts": model.num_contexts, "seed": seed, "method": settings.METHODS[method]}
+    earned = rm.earn(model, episodes=episodes, **told)
     seconds = time.process_time() - begin
     return {
         "world": world,
@@ -49,6 +50,7 @@ def main() -> None:
             record("online", "runs", rows)
         analysis.show([row for row in rows if row["world"] == world])
     analysis.judge(rows)
+    analysis.judge_numbers(rows)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,11 @@ WORLDS: dict[str, Callable[[int], RewardMixingMDP]] = {
     "riverswim 6": lambda seed: problems.make("riverswim", states=6),
     "lock 8": lambda seed: problems.make("lock", steps=8, seed=seed),
     "shop": lambda seed: problems.make("shop"),
+    "random 3 types": lambda seed: problems.make("random", states=5, actions=3, horizon=6, contexts=3, seed=seed),
+    "random 4 types": lambda seed: problems.make("random", states=5, actions=3, horizon=6, contexts=4, seed=seed),
 }
-"""The six of the feasibility study, as far as the catalogue has them (its probe was another), and two more."""
+"""The six of the feasibility study, as far as the catalogue has them (its probe was another), two more, and more types.
+"""
 
 TARGETS = {
     "random 5x3x6": 240,
@@ -39,7 +42,10 @@ TARGETS = {
     "lock 8": 300,
     "shop": 250,
 }
-"""Mean regret that is asked for."""
+"""Mean regret that is asked for, where some is."""
+
+UNTOLD, TOO_MANY = 1.35, 1.3
+"""What not knowing the number of types may cost, and one type too many: times the regret of an agent that knows."""
 
 GROWTH = 1.3
 """Growth of the regret from ``EARLY`` to ``EPISODES`` that is asked for, in the median."""
@@ -47,8 +53,21 @@ GROWTH = 1.3
 TAIL, RARE = 3.0, 1 / 40
 """A run is bad if it costs this many times the best median; such runs should be at most this rare."""
 
+
+def untold(*, num_contexts: int, **sizes: Any) -> rm.Agent:
+    """An agent that finds out how many types there are."""
+    return rm.Agent(**sizes, num_contexts="auto")
+
+
+def one_too_many(*, num_contexts: int, **sizes: Any) -> rm.Agent:
+    """An agent that is told of one type more than there are."""
+    return rm.Agent(**sizes, num_contexts=num_contexts + 1)
+
+
 METHODS: dict[str, Any] = {
     "agent": rm.Agent,
+    "agent not told": untold,
+    "agent told one more": one_too_many,
     "context-blind": rivals.blind,
     "certainty equivalence": rivals.CertaintyEquivalence,
     "epsilon-greedy": rivals.epsilon_greedy(20),
