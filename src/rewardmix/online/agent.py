@@ -188,7 +188,7 @@ class Agent:
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        """Every time that the recent past contradicted the rest: the world may have changed."""
+        """All the times when the recent past contradicted the rest, so that the world may have changed."""
         return tuple(self._alarms)
 
     @property
