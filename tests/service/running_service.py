@@ -41,7 +41,7 @@ class Client:
         except Exception:
             self.connection.close()
             raise
-        if response.getheader("Content-Type") == "application/json":
+        if response.getheader("Content-Type") == "application/json" and method != "HEAD":
             return response.status, json.loads(text)
         return response.status, text
 
@@ -55,10 +55,11 @@ def in_thread(desk, token=None):
     import uvicorn
 
     from rewardmix.service.api import application
+    from rewardmix.service.serving import listening_at
 
     config = uvicorn.Config(application(desk, token), log_config=None, access_log=False, lifespan="off")
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listening_at("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         client = Client(listening.getsockname()[1], token)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import random
 import re
 import socket
 
@@ -37,6 +38,13 @@ def test_a_session_from_beginning_to_end(client):
     assert client.ask("DELETE", place) == (204, "")
     assert client.ask("DELETE", place) == (204, "")
     assert client.ask("GET", place)[0] == 404
+
+
+def test_connections_send_small_answers_at_once():
+    from rewardmix.service.serving import listening_at
+
+    with listening_at("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # what asyncio asks before it sets TCP_NODELAY
 
 
 def test_health_readiness_policy_and_description(client, plan):
@@ -176,3 +184,35 @@ def test_ten_thousand_guessed_ids_find_nothing(desk_of):
     desk = desk_of()
     futures = [desk.show(secrets.token_urlsafe(24)) for _ in range(10_000)]
     assert all(future.exception().status == 404 for future in futures)
+
+
+ODD = [None, True, -1, 0, 1, 2, 5, 1.5, 1e300, 10**30, "", "home", "list", "item", "nowhere", "x" * 300, "\x00",
+       "\ud800", [], {}, [[]], "<script>", "' OR 1=1 --", "\u202e", "é"]  # fmt: skip
+
+
+def odd_request(rng, ids):
+    """(method, path, body, headers): near what the description says, or far from it."""
+    id = rng.choice([*ids, "x", "", "%2e%2e", "x" * 100, "%00", "%ff"])
+    path = rng.choice(["/v1/sessions", f"/v1/sessions/{id}", f"/v1/sessions/{id}/steps", f"/v1/{id}", "/v1/metrics"])
+    method = rng.choice(["POST", "POST", "POST", "GET", "DELETE", "PUT", "HEAD", "OPTIONS"])
+    good = {"step": rng.randrange(3), "reward": 1, "state": "home"} if path.endswith("steps") else {"state": "home"}
+    odd = {name: rng.choice(ODD) for name in ("state", "step", "reward", "key", "more") if rng.random() < 0.2}
+    body = json.dumps({**good, **odd}).encode()
+    if rng.random() < 0.1:
+        cut = rng.randrange(len(body))
+        body = body[:cut] + bytes([rng.randrange(256)]) + body[cut + 1 :]
+    headers = {"Content-Type": "text/html"} if rng.random() < 0.05 else {}
+    return method, path, body, headers
+
+
+def test_whatever_is_sent_is_no_error_of_the_service(client):
+    rng, ids, statuses = random.Random(0), [], set()
+    for _ in range(1000):
+        if len(ids) < 5:
+            ids.append(client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"])
+        method, path, body, headers = odd_request(rng, ids)
+        status, _ = client.ask(method, path, body, **headers)
+        statuses.add(status)
+        assert status < 500, (method, path, body)
+        ids = [id for id in ids if method != "DELETE" or id not in path]
+    assert statuses >= {200, 204, 400, 404, 405, 409, 415, 422}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
+import os
 import socket
 import sys
 import time
@@ -97,8 +98,7 @@ def serve(
     try:
         app = application(Desk(kept, plan, settings, limits), where.token)
         log_as_json(sys.stderr)
-        family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
-        with socket.create_server((where.host, where.port), family=family, backlog=MOST_REQUESTS) as listening:
+        with listening_at(where.host, where.port) as listening:
             host = f"[{where.host}]" if ":" in where.host else where.host
             if on_start is not None:
                 on_start(f"http://{host}:{listening.getsockname()[1]}")
@@ -114,6 +114,25 @@ def serve(
             uvicorn.Server(config).run(sockets=[listening])
     finally:
         kept.close()
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that waits for connections.
+
+    It says that it is TCP, which ``socket.create_server`` does not: only then asyncio sends small answers at once;
+    otherwise each may wait 40 ms for the one before to be confirmed.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":  # elsewhere it would let another process take the same port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(MOST_REQUESTS)
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 def log_as_json(stream: TextIO) -> None:
