@@ -227,7 +227,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--import": (["json"], ["../x", "nowhere", "\udcff"]),
         "--config": (["@good.toml"], ["@bad.toml", "@odd.toml", "@folder"]), "--out": FOLDER, "--resume": None,
     }),
-    "earn": (["world"], {
+    "earn": (["WORLD"], {
         "--episodes": (["1", "20", "60"], WHOLE), "--contexts": (["2", "3", "auto"], WHOLE),
         "--memory": (["64", "1000"], WHOLE),
         "--weights": (["0.5,0.5"], WORDS), "--seed": (["0", "7"], WHOLE), "--horizon": (["3"], WHOLE), 

@@ -9,7 +9,7 @@ from rewardmix.recovery import choose_contexts, number_of_contexts, recover
 from rewardmix.recovery.bags import bags_of, merge_bags
 from rewardmix.recovery.evidence import Question, evidence_of
 from rewardmix.recovery.likelihood import ascend, e_step, one_context
-from rewardmix.recovery.number_of_contexts import Trial, choose
+from rewardmix.recovery.number_of_contexts import Choice, Trial, choose
 from rewardmix.recovery.recovery_result import alignment
 
 
@@ -87,6 +87,10 @@ def test_in_doubt_there_is_one_more():
     for gains, expected in ((doubt, True), (clear, False)):
         trial = Trial(0.0, *gains[3], 0.0, 1, 0.0)
         assert number_of_contexts.worth_adding(trial) is expected
+    held = {m: Trial(0.0, *gains, 0.0, 1, 0.0) for m, gains in doubt.items()}
+    assert Choice(2, held, {}).sentence.startswith("2 types predict episodes that were held out best: 0.5000 nats")
+    assert Choice(3, held, {}).sentence.startswith("2 and 3 types predict episodes that were held out equally well")
+    assert Choice(1, held, {}).sentence.startswith("One type predicts")
 
 
 def test_one_context_has_the_likelihood_of_the_average():

@@ -139,7 +139,7 @@ def learn(
         accuracy=as_number("accuracy", accuracy, above=0.0),
         failure=as_number("failure", failure, above=0.0, below=1.0),
         episodes=None if episodes is None else as_count("episodes", episodes),
-        num_contexts=None if num_contexts == "auto" else as_count("num_contexts", num_contexts, least=2),
+        num_contexts=_as_contexts(num_contexts),
         weights=_as_weights(weights, num_contexts),
         seed=as_seed("seed", seed),
         confidence=as_confidence(confidence),
@@ -169,10 +169,18 @@ def _world(env_or_model: Any) -> Any:
     return world
 
 
+def _as_contexts(num_contexts: int | str) -> int | None:
+    """The number of contexts; None where the episodes are to say it."""
+    if isinstance(num_contexts, str) and num_contexts == "auto":
+        return None
+    return as_count("num_contexts", num_contexts, least=2)
+
+
 def _as_weights(weights: Any, num_contexts: int | str) -> Floats | None:
     """Known weights, of a number of contexts that is known too."""
-    if num_contexts != "auto":
-        return as_weights(weights, int(num_contexts))
+    contexts = _as_contexts(num_contexts)
+    if contexts is not None:
+        return as_weights(weights, contexts)
     if weights is not None:
         refuse("weights", quoted(weights), 'None where num_contexts is "auto": they are estimated')
     return None

@@ -81,7 +81,9 @@ class Choice:
             return Fact("one type", "estimated")
         last = self.trials[self.num_contexts]
         numbers = {"types": self.num_contexts, "gain": last.gain, "error": last.error}
-        return Fact("types chosen", "estimated", (), numbers)
+        if last.gain > 0:
+            return Fact("types chosen", "estimated", (), numbers)
+        return Fact("types in doubt", "estimated", (), {**numbers, "fewer": self.num_contexts - 1})
 
     @property
     def sentence(self) -> str:
