@@ -216,3 +216,16 @@ def test_whatever_is_sent_is_no_error_of_the_service(client):
         assert status < 500, (method, path, body)
         ids = [id for id in ids if method != "DELETE" or id not in path]
     assert statuses >= {200, 204, 400, 404, 405, 409, 415, 422}
+
+
+def test_every_odd_value_in_every_field_is_no_error_of_the_service(client):
+    session = client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
+    bodies = {
+        "/v1/sessions": {"state": "home", "key": "x"},
+        f"/v1/sessions/{session}/steps": {"step": 0, "reward": 1, "state": "home"},
+    }
+    for path, good in bodies.items():
+        for field in good:
+            for value in ODD:
+                status, answer = client.ask("POST", path, {**good, field: value})
+                assert status in (200, 409, 422), (path, field, value, answer)
