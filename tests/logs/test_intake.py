@@ -412,3 +412,15 @@ def test_rows_out_of_order_within_episodes_give_the_same_log():
     mixed = frame.sample(frac=1.0, random_state=1).sort_values("episode", kind="stable")
     options = {"num_states": 4, "num_actions": 3, "horizon": 6}
     assert oracles.same(logs.read(mixed, **options).episodes(), logs.read(frame, **options).episodes())
+
+
+def test_folding_keeps_a_state_that_was_seen_just_often_enough():
+    rows = {
+        "episode": range(9),
+        "step": [0] * 9,
+        "state": list("aaaabbbcc"),
+        "action": [0] * 9,
+        "reward": [0, 1, 0] * 3,
+    }
+    assert logs.read(pa.table(rows), fold=3).schema.state_names == ("a", "b", "other")
+    assert logs.read(pa.table(rows), fold=4).schema.state_names == ("a", "other")
