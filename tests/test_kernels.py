@@ -5,9 +5,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numba
+import numpy as np
 
 import rewardmix
-from rewardmix._core.jit import fingerprint, kernel
+from rewardmix._core.jit import Cache, fields_of, fingerprint, kernel
 
 CODE = """
 import rewardmix
@@ -86,3 +91,15 @@ def test_the_mark_of_a_kernel_is_that_of_all_it_is_made_of():
     space["SIZE"] = 3
     exec("@kernel\ndef inner(x):\n    return x - SIZE", space)
     assert fingerprint(space["outer"].py_func) != mark
+
+
+def test_code_for_named_tuples_is_known_by_their_fields():
+    """In another order the same arrays would be read as others, and beyond their ends."""
+    one, other = (NamedTuple("Pair", [(name, object) for name in names]) for names in (("a", "b"), ("b", "a")))
+    arrays = np.zeros(3), np.zeros(3)
+    kinds = [(numba.typeof((given(*arrays), 1)),) for given in (one, one, other)]
+    assert fields_of(kinds[0]) == ((), ("a", "b"))
+    assert fields_of(kinds[2]) == ((), ("b", "a"))
+    cache, codegen = Cache(lambda pair: pair), SimpleNamespace(magic_tuple=lambda: ())
+    same, again, unlike = (cache._index_key(kind, codegen)[1:] for kind in kinds)
+    assert same == again != unlike

@@ -5,7 +5,8 @@ which takes a third of a second, so they are imported only where something is to
 
 Machine code holds what other kernels it calls and constants it uses were when it was compiled. numba looks at the
 kernel's own file alone, and would go on with the old code after an edit elsewhere. So what is kept on disk is also
-marked with a hash of everything that the kernel is made of; with another mark it is compiled anew, over the old.
+marked with a hash of everything that the kernel is made of; with another mark it is compiled anew, over the old. And
+what a named tuple of arguments is made of is part of the key: code for fields in another order would read other arrays.
 """
 
 from __future__ import annotations
@@ -55,10 +56,23 @@ class Cache(FunctionCache):  # type: ignore[misc]
         self._mark()
         super().save_overload(sig, data)
 
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """numba's key, and the fields of named tuples: it knows these by their class, and fields may change places."""
+        return (*super()._index_key(sig, codegen), fields_of(sig))
+
     def _mark(self) -> None:
         stamp = self._cache_file._source_stamp
         if not (isinstance(stamp, tuple) and stamp[:1] == ("kernels",)):
             self._cache_file._source_stamp = ("kernels", stamp, fingerprint(self._py_func))
+
+
+def fields_of(types: Any) -> tuple[Any, ...]:
+    """The names of the fields of every named tuple among numba's types, and within them."""
+    found = []
+    for one in types:
+        if isinstance(one, numba.types.BaseTuple):
+            found += [getattr(one, "fields", ()), *fields_of(getattr(one, "types", ()))]
+    return tuple(found)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
