@@ -9,7 +9,7 @@ from rewardmix._core import xoshiro
 from rewardmix._core.streams import Role
 from rewardmix._core.streams import stream as stream_of
 from rewardmix.policy import MarkovPolicy
-from rewardmix.simulation_kernels import Tables, successor_lists
+from rewardmix.simulation_kernels import Tables, next_place, next_state, successor_lists
 from strategies import models_and_policies, random_controller
 
 
@@ -154,3 +154,12 @@ def test_cumulative_never_offers_the_impossible():
     top = np.nextafter(1.0, 0.0)
     assert [int(xoshiro.pick(row, top)) for row in table] == [9, 0, 10]
     assert [int(xoshiro.pick(row, 0.0)) for row in table] == [0, 0, 10]
+
+
+def test_the_next_state_is_that_of_the_next_place():
+    tables = Tables.of(problems.make("random", states=7, actions=3, horizon=4, successors=3, seed=1))
+    draws = np.random.default_rng(0).random(2000)
+    for x in range(tables.begins.size - 1):
+        places = [next_place(tables, x, u) for u in draws]
+        assert [next_state(tables, x, u) for u in draws] == tables.successors[places].tolist()
+        assert len(set(places)) == 3

@@ -27,6 +27,7 @@ class Tables(NamedTuple):
     successors: NDArray[np.int32]  # (nnz,) the next state of each place
     keep: NDArray[np.float64]  # (nnz,) probability of keeping the place that was hit
     aliases: NDArray[np.int32]  # (nnz,) the place to take otherwise
+    alias_states: NDArray[np.int32]  # (nnz,) its next state
 
     @staticmethod
     def of(model: RewardMixingMDP) -> Tables:
@@ -35,7 +36,8 @@ class Tables(NamedTuple):
         keep, aliases = np.empty(successors.size), np.empty(successors.size, place_width(successors.size))
         fill_aliases(begins, probabilities, keep, aliases)
         laws = cumulative(model.laws).reshape(model.num_contexts, -1, model.num_values)
-        return Tables(cumulative(model.weights), cumulative(model.initial), laws, begins, successors, keep, aliases)
+        small = cumulative(model.weights), cumulative(model.initial), laws
+        return Tables(*small, begins, successors, keep, aliases, successors[aliases])
 
 
 class FlatController(NamedTuple):
@@ -105,6 +107,16 @@ def next_place(tables: Any, x: Any, u: Any) -> Any:
 
 
 @kernel
+def next_state(tables: Any, x: Any, u: Any) -> Any:
+    """The next state of ``next_place``, without waiting for the place: a twentieth of a simulation."""
+    begin = tables.begins[x]
+    where = u * (tables.begins[x + 1] - begin)
+    i = np.int64(where)
+    hit, other = np.int64(tables.successors[begin + i]), np.int64(tables.alias_states[begin + i])
+    return hit if where - i < tables.keep[begin + i] else other
+
+
+@kernel
 def run_markov(tables: Any, policy: Any, stream: Any, states: Any, actions: Any, outcomes: Any) -> None:
     """Play a cumulative Markov table (H, S, A) into ``states``, ``actions`` and ``outcomes``."""
     num_actions = policy.shape[2]
@@ -123,7 +135,7 @@ def run_markov(tables: Any, policy: Any, stream: Any, states: Any, actions: Any,
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
             outcomes[episode, t] = pick(tables.rewards[m, x], unit(word))
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-            s = np.int64(tables.successors[next_place(tables, x, unit(word))])
+            s = next_state(tables, x, unit(word))
             states[episode, t + 1] = s
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
 
@@ -154,6 +166,6 @@ def run_controller(tables: Any, controller: Any, stream: Any, states: Any, actio
             outcomes[episode, t] = z
             k = controller.links[node, z]
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-            s = np.int64(tables.successors[next_place(tables, x, unit(word))])
+            s = next_state(tables, x, unit(word))
             states[episode, t + 1] = s
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
