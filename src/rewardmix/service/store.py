@@ -296,21 +296,29 @@ def open_store(path: Path, *, new: bool = True) -> sqlite3.Connection:
     """The file, made if it is not there (and may be ``new``); refused if it is something else."""
     if not new and not is_store(path):
         refuse("store", f"{str(path)!r}", "a store of rewardmix serve")
+    connection = None
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
-        (found,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        if found != STORE_ID and tables:
-            connection.close()
-            refuse("store", f"another database in {str(path)!r}", "a store of rewardmix serve, or a new file")
-        connection.execute("PRAGMA synchronous=FULL")
-        if not tables:  # before there is a write-ahead log, so that the file itself says what it is
-            connection.executescript(f"BEGIN;{SCHEMA_OF_STORE}PRAGMA application_id={STORE_ID};COMMIT;")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA secure_delete=ON")
+        _prepare(connection, path)
     except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
         refuse("store", f"{str(path)!r} that cannot be opened ({error})", "a store of rewardmix serve, or a new file")
     return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Tables where there are none; and what is written is on disk before it is acknowledged."""
+    (found,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    if found != STORE_ID and tables:
+        connection.close()
+        refuse("store", f"another database in {str(path)!r}", "a store of rewardmix serve, or a new file")
+    connection.execute("PRAGMA synchronous=FULL")
+    if not tables:  # before there is a write-ahead log, so that the file itself says what it is
+        connection.executescript(f"BEGIN;{SCHEMA_OF_STORE}PRAGMA application_id={STORE_ID};COMMIT;")
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA secure_delete=ON")
 
 
 def is_store(path: str | Path) -> bool:
