@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewardmix.cli import inputs, options, terminal
+from rewardmix.cli.log_commands import read_log
 
 if TYPE_CHECKING:
     from rewardmix.logs import Log, RunComparison, Shift
@@ -38,12 +39,7 @@ def check_command(
     as_seed("--seed", seed)
     number = inputs.contexts_of(contexts)
     with ExitStack() as stack:
-        with terminal.bar("reading", 1.0) as show:
-            data = logs.read(
-                inputs.log_in(log[0] if len(log) == 1 else log, stack),
-                on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
-                **reading,
-            )
+        data = read_log(log[0] if len(log) == 1 else log, stack, reading)
         _show_log(data)
         show_line = stack.enter_context(terminal.live_line())
         show_line("asking about assumptions")

@@ -16,7 +16,7 @@ from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
     from rewardmix.episodes import Episodes
-    from rewardmix.logs import Fitted, Progress
+    from rewardmix.logs import Fitted, Log, Progress
 
 
 def fit_command(
@@ -63,13 +63,7 @@ def fit_command(
         reading = reading_like(earlier, source, reading)
     with ExitStack() as stack:
         executor = stack.enter_context(executor_of(scheduler, processes))
-        with terminal.bar("reading", 1.0) as show:
-            data = logs.read(
-                inputs.log_in(source, stack),
-                executor=executor,
-                **reading,
-                on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
-            )
+        data = read_log(source, stack, {**reading, "executor": executor})
         show_bar, show_line = (
             stack.enter_context(terminal.bar("counting", 1.0)),
             stack.enter_context(terminal.live_line()),
@@ -89,6 +83,18 @@ def fit_command(
     write_folder(out, fitted_findings(fitted, title=title, command=command, settings=settings))
     _show_fitted(fitted)
     typer.echo(f"report: {out / 'report.html'}")
+
+
+def read_log(source: Any, stack: ExitStack, reading: dict[str, Any]) -> Log:
+    """A log, read with a bar that grows; ``stack`` keeps what it is read from until all is done."""
+    from rewardmix.logs import read
+
+    with terminal.bar("reading", 1.0) as show:
+        return read(
+            inputs.log_in(source, stack),
+            **reading,
+            on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
+        )
 
 
 def _teller(show_bar: Any, show_line: Any) -> Any:

@@ -23,7 +23,7 @@ from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_pla
 from rewardmix.checkup import Checkup, check_assumptions
 from rewardmix.facts import Fact, disagreement
 from rewardmix.logs.behaviour import LoggingTest, count_followed, logging_test
-from rewardmix.logs.log import Log, Notes, loaded
+from rewardmix.logs.log import Compact, Log, Notes, loaded
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.logs.pessimism import PESSIMISM, Known, Support, cautious
@@ -35,7 +35,7 @@ from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.recovery import Recovery, RecoveryInfo, best, confidence_set
 from rewardmix.recovery.assessment import finished
-from rewardmix.recovery.bags import Bags, merge_bags, shares
+from rewardmix.recovery.bags import merge_bags, shares
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, one_context
@@ -262,8 +262,7 @@ def fit(
     known = Known(sample.episodes(data.schema), recovery.model, recovery.info.errors, visits, chances)
     found, support, _ = cautious(bold, known, float(settings.pessimism), settings.gap, settings.seed)
     test = logging_test(data.total(count_followed), data.schema)
-    bags = sample.patterns(data.schema)
-    criterion = choice.criterion if choice else _criterion(bags, mixture_of_model(recovery.model, data.schema))
+    criterion = choice.criterion if choice else _criterion(sample, recovery.model, data.schema)
     notify(Progress("check"))
     checkup = check_assumptions(known.episodes, model=recovery.model, seed=settings.seed)
     validated = _validated(len(data), known, recovery, found, settings, notify)
@@ -337,8 +336,9 @@ def _named(model: RewardMixingMDP, schema: LogSchema) -> RewardMixingMDP:
     return replace(model, state_names=(*schema.state_names, *end), action_names=schema.action_names)
 
 
-def _criterion(bags: Bags, mixture: Mixture) -> dict[int, float]:
+def _criterion(sample: Compact, model: RewardMixingMDP, schema: LogSchema) -> dict[int, float]:
     """One context against those that were fitted, on the same episodes."""
+    bags, mixture = sample.patterns(schema), mixture_of_model(model, schema)
     return criteria({one.num_contexts: e_step(bags, one).loglik for one in (one_context(bags), mixture)}, bags)
 
 
