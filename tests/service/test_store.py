@@ -5,7 +5,8 @@ import sqlite3
 import pytest
 
 from rewardmix._core.errors import InputError
-from rewardmix.service.store import Records, Store, StoreDown, is_store, open_store
+from rewardmix.service.records import Records
+from rewardmix.service.store import Store, StoreDown, is_store, open_store
 
 
 def add(number):

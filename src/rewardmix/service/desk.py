@@ -24,7 +24,8 @@ from rewardmix.planning import Plan
 from rewardmix.report.playable import as_json, playable
 from rewardmix.service.deciding import Decided, ServedPlan, ServeSettings
 from rewardmix.service.messages import Begin, Observed, Refusal
-from rewardmix.service.store import Records, SessionRow, StepRow, Store
+from rewardmix.service.records import Records, SessionRow, StepRow
+from rewardmix.service.store import Store
 
 LONGEST_SESSION = 10_000
 """Steps of a session."""

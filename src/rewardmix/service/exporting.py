@@ -15,7 +15,8 @@ from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.sources import METADATA, described
 from rewardmix.logs.writing import replacing
-from rewardmix.service.store import Records, open_store
+from rewardmix.service.records import Records
+from rewardmix.service.store import open_store
 
 
 @dataclass(frozen=True)
