@@ -69,12 +69,16 @@ def test_nothing_to_export_is_said(desk_of, store, tmp_path):
         export_log(tmp_path / "nothing", tmp_path / "log.parquet")
 
 
-def test_fit_reads_a_store(desk_of, store, tmp_path, plan):
+def test_commands_read_a_store(desk_of, store, tmp_path, plan):
+    import pyarrow.parquet as parquet
+
+    sessions = []
     desk = desk_of(explore=1.0)
     model, rng = plan.model, np.random.default_rng(1)
     for _ in range(200):
         context, state = rng.choice(2, p=model.weights), int(rng.choice(3, p=model.initial))
         answer = desk.begin(Begin(state, None)).result().body
+        sessions.append(answer["session"])
         for step in range(4):
             reward = float(rng.random() < model.rewards[context, state, answer["action"]])
             state = int(rng.choice(3, p=model.transition[state, answer["action"]]))
@@ -91,3 +95,11 @@ def test_fit_reads_a_store(desk_of, store, tmp_path, plan):
     fitted = rm.load(tmp_path / "run" / "policy.safetensors")
     assert fitted.model.state_names == model.state_names
     assert fitted.model.horizon == 4
+    types = [sys.executable, "-m", "rewardmix", "posterior", "run", str(store.path), "--out", "types.parquet"]
+    done = subprocess.run(types, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "200 episodes in types.parquet" in done.stdout
+    table = parquet.read_table(tmp_path / "types.parquet")
+    export_log(store.path, tmp_path / "log.parquet")
+    assert table.equals(logs.posterior_types(fitted.model, tmp_path / "log.parquet"))
+    assert set(table["episode"].to_pylist()) == set(sessions)

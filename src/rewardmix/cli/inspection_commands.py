@@ -69,9 +69,10 @@ def posterior_command(
 
     inputs.check_file("--out", out)
     model = inputs.model_of_run("RUN", run)
-    with terminal.live_line() as show:
-        show("reading")
-        table = logs.posterior_types(model, log[0] if len(log) == 1 else log, **reading)
+    with ExitStack() as stack:
+        source = inputs.log_in(log[0] if len(log) == 1 else log, stack)
+        stack.enter_context(terminal.live_line())("reading")
+        table = logs.posterior_types(model, source, **reading)
     write_table(out, table)
     found = table.column("type").to_numpy()
     for m in range(model.num_contexts):
