@@ -136,11 +136,11 @@ def test_sessions_finish_on_the_version_that_they_began_with(tmp_path, plan, des
     flipped = rm.plan(replaced(plan.model, 1.0 - plan.model.rewards))
     newer = desk_of(served=flipped)
     assert newer.version == 2
-    assert desk_of().version == 1
     expected = plan.policy.observe(plan.policy.start(0), plan.policy.act(plan.policy.start(0), None), 1.0, 1)
     answer = on(newer, session, 0)
     assert (answer["version"], answer["action"]) == (1, plan.model.action_names[plan.policy.act(expected, None)])
     assert begun(newer)["version"] == 2
+    assert desk_of().version == 1
 
 
 def replaced(model, rewards):

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from rewardmix.service.counters import Counters
 from rewardmix.service.desk import Desk, Reply
-from rewardmix.service.messages import Refusal, as_begin, as_observed, parsed
+from rewardmix.service.messages import Refusal, as_begin, as_choose, as_observed, parsed
 from rewardmix.service.openapi import description
 from rewardmix.service.store import StoreDown
 
@@ -72,6 +72,8 @@ def application(desk: Desk, token: str | None = None) -> Starlette:
         api.route("/v1/sessions/{id}", "GET", api.show),
         api.route("/v1/sessions/{id}", "DELETE", api.delete),
         api.route("/v1/sessions/{id}/steps", "POST", api.go_on),
+        api.route("/v1/versions", "GET", api.versions),
+        api.route("/v1/versions/{version}", "POST", api.choose),
         api.route("/v1/policy", "GET", api.policy),
         api.route("/v1/metrics", "GET", api.metrics),
         api.route("/v1/openapi.json", "GET", api.openapi),
@@ -140,7 +142,16 @@ class _Api:
 
     async def policy(self, request: Request) -> Response:
         """GET /v1/policy."""
-        return Response(self.desk.policy_json, media_type="application/json")
+        return Response(await asyncio.wrap_future(self.desk.policy()), media_type="application/json")
+
+    async def versions(self, request: Request) -> Response:
+        """GET /v1/versions."""
+        return self._told(await asyncio.wrap_future(self.desk.versions()))
+
+    async def choose(self, request: Request) -> Response:
+        """POST /v1/versions/{version}."""
+        asked = as_choose(await body_of(request))
+        return self._told(await asyncio.wrap_future(self.desk.choose(version_in(request), asked)))
 
     async def metrics(self, request: Request) -> Response:
         """GET /v1/metrics."""
@@ -189,6 +200,12 @@ def id_of(request: Request) -> str:
     """The id in an address, which nothing but text can be."""
     id = str(request.path_params["id"])
     return id if len(id) <= 64 and id.isascii() else ""
+
+
+def version_in(request: Request) -> int:
+    """The number of a version in an address; 0, which none has, where it is no number."""
+    text = str(request.path_params["version"])
+    return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else 0
 
 
 async def body_of(request: Request) -> dict[str, Any]:

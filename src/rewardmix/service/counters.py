@@ -17,6 +17,7 @@ MEANINGS = {
     "reward_sum": ("arm", "Sum of the rewards that were told; it may fall where rewards are negative."),
     "retries": ("", "Requests that had been answered before."),
     "unknown_states": ("", "Decisions in a state that the policy does not know."),
+    "versions_chosen": ("", "Versions of the policy that were chosen by hand."),
     "refusals": ("status", "Requests that were refused."),
 }
 """Counter -> its label, and what it counts."""

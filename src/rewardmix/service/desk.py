@@ -6,26 +6,23 @@ the version of the policy that it began with, also after a restart with another 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
-import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NoReturn
 
-from rewardmix import io
-from rewardmix._core.checks import InputError, as_count, as_instance, as_number, refuse
+from rewardmix._core.checks import InputError, as_count, as_instance, as_number
 from rewardmix.belief import outcome_of
-from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
 from rewardmix.report.playable import as_json, playable
 from rewardmix.service.deciding import Decided, ServedPlan, ServeSettings
-from rewardmix.service.messages import Begin, Observed, Refusal
-from rewardmix.service.records import Records, SessionRow, StepRow
+from rewardmix.service.messages import Begin, Choose, Observed, Refusal
+from rewardmix.service.records import Records, SessionRow, StepRow, Totals
 from rewardmix.service.store import Store
+from rewardmix.service.versions import plan_from, policy_of_plan, start_with, told_version
 
 LONGEST_SESSION = 10_000
 """Steps of a session."""
@@ -72,13 +69,14 @@ class Desk:
     ) -> None:
         self.store, self.limits = store, limits or DeskLimits()
         self.served = ServedPlan(as_instance("plan", plan, Plan), settings)
-        model = plan.model
-        self._states = {name: index for index, name in enumerate(model.state_names)}
-        content = plan_bytes(plan)
-        digest, world = hashlib.sha256(content).hexdigest(), world_of(model)
-        self.version = store.submit(lambda records: _register(records, digest, content, world)).result()
-        self._versions = {self.version: self.served}
-        self.policy_json = as_json({**playable(plan.policy, model), "version": self.version})
+        policy = policy_of_plan(plan)
+        world = json.loads(policy.world)
+        self._states = {name: index for index, name in enumerate(world["state_names"])}
+        self._num_states = int(world["states"])
+        self._versions: dict[int, ServedPlan] = {}
+        self._policy = 0, ""
+        self.version = store.submit(lambda records: start_with(records, policy)).result()
+        self.on_finished: Callable[[int], None] = lambda finished: None
 
     def begin(self, asked: Begin) -> Future[Reply]:
         """Begin a session."""
@@ -110,9 +108,51 @@ class Desk:
 
         return self.store.submit(job)
 
+    def policy(self) -> Future[str]:
+        """The policy that new sessions get, as JSON for the JavaScript player."""
+
+        def job(records: Records) -> str:
+            version = self._totals(records).current
+            if self._policy[0] != version:
+                served = self._served(records, version)
+                self._policy = version, as_json({**playable(served.plan.policy, served.model), "version": version})
+            return self._policy[1]
+
+        return self.store.submit(job)
+
+    def versions(self) -> Future[Reply]:
+        """All versions of the policy, and which one new sessions get."""
+
+        def job(records: Records) -> Reply:
+            totals = records.totals()
+            return Reply(
+                {
+                    "current": totals.current,
+                    "held": totals.held,
+                    "finished_sessions": totals.finished,
+                    "versions": [told_version(row, totals) for row in records.versions()],
+                }
+            )
+
+        return self.store.submit(job)
+
+    def choose(self, version: int, asked: Choose) -> Future[Reply]:
+        """Give new sessions a version by hand; sessions that have begun go on with theirs."""
+
+        def job(records: Records) -> Reply:
+            if records.version(version) is None:
+                raise Refusal(404, "no_such_version", "there is no version with this number")
+            records.promote(version)
+            records.set_total("held", asked.hold)
+            row = records.version(version)
+            assert row is not None
+            return Reply(told_version(row, records.totals()), {("versions_chosen", ""): 1})
+
+        return self.store.submit(job)
+
     def count(self) -> Future[int]:
         """How many sessions are open: also whether the store answers."""
-        return self.store.submit(lambda records: records.count_open())
+        return self.store.submit(lambda records: self._totals(records).open)
 
     def _begin(self, records: Records, asked: Begin) -> Reply:
         state, said = self._meant(asked.state)
@@ -124,11 +164,14 @@ class Desk:
             return Reply(self._told(before, first.choice, asked.state), {("retries", ""): 1})
         now = time.time()
         records.close_idle(now - self.limits.idle, IDLE_AT_ONCE)
-        if records.count_open() >= self.limits.most_open:
+        totals = self._totals(records)
+        self.on_finished(totals.finished)
+        if totals.open >= self.limits.most_open:
             raise Refusal(503, "too_many_sessions", f"{self.limits.most_open} sessions are open; try again later")
         id = secrets.token_urlsafe(24)
-        session = records.add_session(id, asked.key, self.version, self.served.arm_of(id), now)
-        choice = self.served.begin(id, session.arm, state)
+        served = self._served(records, totals.current)
+        session = records.add_session(id, asked.key, totals.current, served.arm_of(id), now)
+        choice = served.begin(id, session.arm, state)
         records.add_step(session, choice, said, now)
         return Reply(
             self._told(session, choice, asked.state), {("sessions", session.arm): 1, **_events(session, choice)}
@@ -146,7 +189,7 @@ class Desk:
         records.pay(session.number, asked.step, asked.reward)
         paid = {("rewards", session.arm): 1.0, ("reward_sum", session.arm): asked.reward}
         if asked.state is None:
-            records.end(session, now)
+            self.on_finished(records.end(session, asked.step + 1, now))
             return Reply(self._told(session, None, None, asked.step + 1), {**paid, ("sessions_ended", session.arm): 1})
         if asked.step + 1 >= LONGEST_SESSION:
             raise Refusal(409, "too_long", f"a session has at most {LONGEST_SESSION} steps; end it with state null")
@@ -190,9 +233,8 @@ class Desk:
 
     def _meant(self, state: str | int) -> tuple[int | None, str | None]:
         """(number of a state, None), or (None, what was said) if the plan does not know it."""
-        model = self.served.model
         number = self._states.get(state) if isinstance(state, str) else state
-        if number is not None and 0 <= number < model.num_states:
+        if number is not None and 0 <= number < self._num_states:
             return number, None
         return None, json.dumps(state)
 
@@ -207,42 +249,17 @@ class Desk:
             "version": session.version,
         }
 
+    def _totals(self, records: Records) -> Totals:
+        totals = records.totals()
+        self.version = totals.current
+        return totals
+
     def _served(self, records: Records, version: int) -> ServedPlan:
-        """The plan of a version, read from the store if it is not the one of now."""
+        """The plan of a version, read from the store once."""
         if version not in self._versions:
             plan = plan_from(records.plan_of(version))
             self._versions[version] = ServedPlan(plan, self.served.settings)
         return self._versions[version]
-
-
-def _register(records: Records, digest: str, content: bytes, world: str) -> int:
-    """The version of a plan in a store that knows the same world."""
-    for other in records.worlds():
-        if other != world:
-            refuse("store", "sessions of other states, actions or reward values", "a store of the same world")
-    return records.version_of(digest, content, world, time.time())
-
-
-def world_of(model: RewardMixingMDP) -> str:
-    """What all versions in a store have in common."""
-    sizes = {"states": model.num_states, "actions": model.num_actions, "reward_values": model.reward_values.tolist()}
-    return json.dumps({**sizes, "state_names": model.state_names, "action_names": model.action_names})
-
-
-def plan_bytes(plan: Plan) -> bytes:
-    """A plan as the content of its file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.safetensors"
-        io.save(path, plan)
-        return path.read_bytes()
-
-
-def plan_from(content: bytes) -> Plan:
-    """The plan in the content of a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.safetensors"
-        path.write_bytes(content)
-        return as_instance("plan", io.load(path), Plan)
 
 
 def _events(session: SessionRow, choice: Decided) -> dict[tuple[str, str], float]:

@@ -47,6 +47,17 @@ class Observed:
     state: str | int | None
 
 
+@dataclass(frozen=True)
+class Choose:
+    """A version of the policy is to be the one that new sessions get.
+
+    Attributes:
+        hold: until somebody chooses again; otherwise until a newer one is learned.
+    """
+
+    hold: bool
+
+
 def parsed(body: bytes) -> dict[str, Any]:
     """A body as a JSON object."""
     try:
@@ -82,6 +93,15 @@ def as_observed(body: dict[str, Any]) -> Observed:
     if not math.isfinite(paid):
         _invalid("reward", "a finite number")
     return Observed(step, paid, None if state is None else _state("state", state))
+
+
+def as_choose(body: dict[str, Any]) -> Choose:
+    """The body of a request that chooses a version."""
+    _check_fields(body, required=(), optional=("hold",))
+    hold = body.get("hold", True)
+    if not isinstance(hold, bool):
+        _invalid("hold", "true or false")
+    return Choose(hold)
 
 
 def _check_fields(body: dict[str, Any], required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:

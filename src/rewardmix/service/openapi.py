@@ -17,6 +17,21 @@ _STATE: dict[str, Any] = {
 _NAMED = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
 _NAMED_OR_NULL = {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}
 
+_VERSION: dict[str, Any] = {
+    "version": {"type": "integer"},
+    "state": {
+        "enum": ["current", "former", "refused", "waiting"],
+        "description": "refused: contradicted by the check-up; waiting: another version is held.",
+    },
+    "origin": {"enum": ["given", "learned"]},
+    "sessions": {"type": ["integer", "null"], "description": "Finished sessions that it was learned from."},
+    "parent": {"type": ["integer", "null"], "description": "The version of new sessions when it was learned."},
+    "added": {"type": "string", "format": "date-time"},
+    "digest": {"type": "string", "description": "SHA-256 of the policy."},
+    "reason": {"type": "string", "description": "Why it was not promoted."},
+    "evidence": {"type": "object", "description": "What the fit and the check-up say."},
+}
+
 _SCHEMAS: dict[str, Any] = {
     "Begin": {
         "type": "object",
@@ -76,6 +91,32 @@ _SCHEMAS: dict[str, Any] = {
             },
         },
     },
+    "Choose": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "hold": {
+                "type": "boolean",
+                "default": True,
+                "description": "true: until somebody chooses again; false: until a newer one is learned.",
+            }
+        },
+    },
+    "Version": {
+        "type": "object",
+        "required": [*_VERSION],
+        "properties": _VERSION,
+    },
+    "Versions": {
+        "type": "object",
+        "required": ["current", "held", "finished_sessions", "versions"],
+        "properties": {
+            "current": {"type": "integer", "description": "The version that new sessions get."},
+            "held": {"type": "boolean", "description": "Chosen by hand, to stay."},
+            "finished_sessions": {"type": "integer", "description": "Sessions that ended or fell silent, ever."},
+            "versions": {"type": "array", "items": {"$ref": "#/components/schemas/Version"}},
+        },
+    },
     "Refused": {
         "type": "object",
         "required": ["error", "message"],
@@ -84,6 +125,8 @@ _SCHEMAS: dict[str, Any] = {
 }
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+_NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 
 
 def description() -> dict[str, Any]:
@@ -98,6 +141,11 @@ def description() -> dict[str, Any]:
             "/v1/sessions/{id}/steps": {
                 "parameters": [_ID],
                 "post": _does("Tell a reward, get an action", "Decision", 200, *_BODY, 404, 409, body="Observed"),
+            },
+            "/v1/versions": {"get": _does("Versions of the policy", "Versions", 200)},
+            "/v1/versions/{version}": {
+                "parameters": [_NUMBER],
+                "post": _does("Give new sessions this version", "Version", 200, *_BODY, 404, body="Choose"),
             },
             "/v1/policy": {"get": _does("The policy of now, for the JavaScript player", "", 200)},
             "/v1/health": {"get": {**_does("Whether the process is there", "", 200), "security": []}},

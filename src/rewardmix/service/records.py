@@ -12,24 +12,88 @@ from rewardmix.service.deciding import Decided
 
 SCHEMA_OF_STORE = """
 CREATE TABLE versions (
-    version INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, plan BLOB NOT NULL, world TEXT NOT NULL,
-    added REAL NOT NULL);
+    version INTEGER PRIMARY KEY, digest TEXT NOT NULL, plan BLOB NOT NULL, world TEXT NOT NULL, added REAL NOT NULL,
+    parent INTEGER, learned_from INTEGER UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL, evidence TEXT NOT NULL);
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, retry_key TEXT UNIQUE,
     version INTEGER NOT NULL REFERENCES versions, arm TEXT NOT NULL, touched REAL NOT NULL,
-    open INTEGER NOT NULL, ended INTEGER NOT NULL DEFAULT 0);
+    open INTEGER NOT NULL, ended INTEGER NOT NULL DEFAULT 0, finished INTEGER UNIQUE, paid INTEGER);
 CREATE INDEX waiting ON sessions (touched) WHERE open = 1;
 CREATE TABLE steps (
     number INTEGER NOT NULL REFERENCES sessions, step INTEGER NOT NULL, state INTEGER, said TEXT,
     action INTEGER NOT NULL, propensity REAL NOT NULL, node INTEGER, belief TEXT NOT NULL, decided REAL NOT NULL,
     reward REAL, PRIMARY KEY (number, step)) WITHOUT ROWID;
 CREATE TABLE totals (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-INSERT INTO totals VALUES ('open', 0);
+INSERT INTO totals VALUES ('open', 0), ('finished', 0), ('current', 0), ('given', 0), ('held', 0);
 """
 
+PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
+"""What became of a version: new sessions got it, the check-up contradicted it, or somebody holds another one."""
+
+_VERSION = "digest, added, parent, learned_from, state, reason, evidence"
+"""Columns of a version behind its number, as ``VersionRow`` takes them."""
 
 _STEP = "step, state, action, propensity, node, belief, said, reward"
 """Columns of a step, as ``_step_of`` takes them."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Numbers that a store keeps beside its tables.
+
+    Attributes:
+        open: sessions that count as open.
+        finished: sessions that ended or fell silent, ever.
+        current: version that new sessions get.
+        given: version that the service was last started with.
+        held: whether ``current`` was chosen by hand, to stay.
+    """
+
+    open: int
+    finished: int
+    current: int
+    given: int
+    held: bool
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """A version of the policy as it is stored.
+
+    Attributes:
+        version: its number.
+        digest: SHA-256 of its content.
+        added: when, in seconds since 1970.
+        parent: version that new sessions got when this one was learned; None: it was given.
+        learned_from: how many finished sessions it was learned from; None: it was given.
+        state: PROMOTED, REFUSED or WAITING.
+        reason: why it was not promoted, or "".
+        evidence: what is known of it, as JSON.
+    """
+
+    version: int
+    digest: str
+    added: float
+    parent: int | None
+    learned_from: int | None
+    state: str
+    reason: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class StoredPolicy:
+    """What a version plays.
+
+    Attributes:
+        digest: SHA-256 of its content.
+        plan: content of its file.
+        world: its states, actions and reward values, as JSON.
+    """
+
+    digest: str
+    plan: bytes
+    world: str
 
 
 @dataclass(frozen=True)
@@ -43,6 +107,7 @@ class SessionRow:
         arm: which policy of that version.
         open: whether it counts as open: neither ended nor idle.
         ended: whether its owner ended it.
+        finished: whether it ended or fell silent once, and was counted.
     """
 
     number: int
@@ -51,6 +116,7 @@ class SessionRow:
     arm: str
     open: bool
     ended: bool
+    finished: bool
 
 
 @dataclass(frozen=True)
@@ -74,14 +140,49 @@ class Records:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._ask = connection.execute
 
-    def version_of(self, digest: str, plan: bytes, world: str, now: float) -> int:
-        """The number of a policy, stored if it is new."""
-        found = self._ask("SELECT version FROM versions WHERE digest = ?", (digest,)).fetchone()
-        if found is None:
-            row = (digest, plan, world, now)
-            added = self._ask("INSERT INTO versions (digest, plan, world, added) VALUES (?, ?, ?, ?)", row)
-            return int(added.lastrowid or 0)
-        return int(found[0])
+    def totals(self) -> Totals:
+        """The numbers beside the tables."""
+        found = dict(self._ask("SELECT name, value FROM totals").fetchall())
+        return Totals(found["open"], found["finished"], found["current"], found["given"], bool(found["held"]))
+
+    def set_total(self, name: str, value: int) -> None:
+        """Change one of the numbers."""
+        self._ask("UPDATE totals SET value = ? WHERE name = ?", (value, name))
+
+    def version_of(self, digest: str) -> int | None:
+        """The version that was given with this content, if there is one."""
+        text = "SELECT version FROM versions WHERE digest = ? AND parent IS NULL"
+        found = self._ask(text, (digest,)).fetchone()
+        return None if found is None else int(found[0])
+
+    def add_version(self, policy: StoredPolicy, row: VersionRow) -> int:
+        """A new version; its number."""
+        (last,) = self._ask("SELECT COALESCE(MAX(version), 0) FROM versions").fetchone()
+        kept = (row.added, row.parent, row.learned_from, row.state, row.reason, row.evidence)
+        self._ask(
+            f"INSERT INTO versions (version, plan, world, {_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (int(last) + 1, policy.plan, policy.world, policy.digest, *kept),
+        )
+        return int(last) + 1
+
+    def versions(self) -> list[VersionRow]:
+        """All versions, the first one first."""
+        rows = self._ask(f"SELECT version, {_VERSION} FROM versions ORDER BY version")
+        return [VersionRow(*row) for row in rows]
+
+    def version(self, version: int) -> VersionRow | None:
+        """One version."""
+        row = self._ask(f"SELECT version, {_VERSION} FROM versions WHERE version = ?", (version,)).fetchone()
+        return None if row is None else VersionRow(*row)
+
+    def promote(self, version: int) -> None:
+        """From now on new sessions get this version."""
+        self._ask("UPDATE versions SET state = ?, reason = '' WHERE version = ?", (PROMOTED, version))
+        self.set_total("current", version)
+
+    def learned_until(self) -> int:
+        """How many finished sessions the last version that was learned has seen."""
+        return int(self._ask("SELECT COALESCE(MAX(learned_from), 0) FROM versions").fetchone()[0])
 
     def worlds(self) -> list[str]:
         """What the versions say of their states, actions and reward values, each once."""
@@ -100,9 +201,11 @@ class Records:
         return self._session("retry_key", key)
 
     def _session(self, column: str, value: str) -> SessionRow | None:
-        columns = "number, id, version, arm, open, ended"
+        columns = "number, id, version, arm, open, ended, finished"
         row = self._ask(f"SELECT {columns} FROM sessions WHERE {column} = ?", (value,)).fetchone()
-        return None if row is None else SessionRow(row[0], row[1], row[2], row[3], bool(row[4]), bool(row[5]))
+        if row is None:
+            return None
+        return SessionRow(row[0], row[1], row[2], row[3], bool(row[4]), bool(row[5]), row[6] is not None)
 
     def add_session(self, id: str, key: str | None, version: int, arm: str, now: float) -> SessionRow:
         """A new session."""
@@ -111,7 +214,7 @@ class Records:
             "INSERT INTO sessions (id, retry_key, version, arm, touched, open) VALUES (?, ?, ?, ?, ?, 1)", row
         )
         self._count_open(1)
-        return SessionRow(int(added.lastrowid or 0), id, version, arm, True, False)
+        return SessionRow(int(added.lastrowid or 0), id, version, arm, True, False, False)
 
     def step(self, number: int, step: int | None = None) -> StepRow | None:
         """A step of a session; the last one if none is named."""
@@ -149,10 +252,20 @@ class Records:
         """The reward of a step that had none."""
         self._ask("UPDATE steps SET reward = ? WHERE number = ? AND step = ?", (reward, number, step))
 
-    def end(self, session: SessionRow, now: float) -> None:
-        """Nothing follows in this session."""
+    def end(self, session: SessionRow, paid: int, now: float) -> int:
+        """Nothing follows in this session, which has so many rewards; how many have finished with it."""
         self._ask("UPDATE sessions SET touched = ?, open = 0, ended = 1 WHERE number = ?", (now, session.number))
         self._count_open(-session.open)
+        return 0 if session.finished else self._finish([(session.number, paid)])
+
+    def _finish(self, sessions: list[tuple[int, int]]) -> int:
+        """Count (number, rewards) of sessions as finished, in this order: what comes later teaches nothing."""
+        finished = self.totals().finished
+        for number, paid in sessions:
+            finished += 1
+            self._ask("UPDATE sessions SET finished = ?, paid = ? WHERE number = ?", (finished, paid, number))
+        self.set_total("finished", finished)
+        return finished
 
     def delete(self, session: SessionRow) -> None:
         """Remove a session and all of its steps."""
@@ -162,7 +275,7 @@ class Records:
 
     def count_open(self) -> int:
         """How many sessions are open."""
-        return int(self._ask("SELECT value FROM totals WHERE name = 'open'").fetchone()[0])
+        return self.totals().open
 
     def count_sessions(self) -> int:
         """How many sessions are stored."""
@@ -170,26 +283,37 @@ class Records:
 
     def close_idle(self, before: float, most: int) -> int:
         """Count sessions that were last heard of before some time as open no more; how many they were."""
-        closed = self._ask(
-            "UPDATE sessions SET open = 0 WHERE number IN "
-            "(SELECT number FROM sessions WHERE open = 1 AND touched < ? ORDER BY touched LIMIT ?)",
+        silent = self._ask(
+            "SELECT number, finished, (SELECT COUNT(reward) FROM steps WHERE steps.number = sessions.number) "
+            "FROM sessions WHERE open = 1 AND touched < ? ORDER BY touched, number LIMIT ?",
             (before, most),
-        ).rowcount
-        self._count_open(-closed)
-        return closed
+        ).fetchall()
+        if not silent:
+            return 0
+        places = ", ".join("?" * len(silent))
+        self._ask(f"UPDATE sessions SET open = 0 WHERE number IN ({places})", tuple(row[0] for row in silent))
+        self._count_open(-len(silent))
+        self._finish([(number, paid) for number, finished, paid in silent if finished is None and paid])
+        return len(silent)
 
     def _count_open(self, change: int) -> None:
         if change:
             self._ask("UPDATE totals SET value = value + ? WHERE name = 'open'", (int(change),))
 
-    def paid_rows(self) -> Iterator[tuple[Any, ...]]:
-        """(id, step, state, action, reward, propensity, version, arm, next state) of each step with a reward."""
+    def paid_rows(self, until: int | None = None) -> Iterator[tuple[Any, ...]]:
+        """(id, step, state, action, reward, propensity, version, arm, next state) of each step with a reward.
+
+        Args:
+            until: only the first so many sessions that finished, as they were then; None: all sessions as they are.
+        """
+        only = "" if until is None else "AND finished <= ? AND steps.step < paid "
         return iter(
             self._ask(
                 "SELECT sessions.id, steps.step, steps.state, steps.action, steps.reward, steps.propensity, version, "
                 "arm, after.state FROM sessions JOIN steps USING (number) LEFT JOIN steps AS after "
                 "ON after.number = steps.number AND after.step = steps.step + 1 "
-                "WHERE steps.reward IS NOT NULL ORDER BY steps.number, steps.step"
+                f"WHERE steps.reward IS NOT NULL {only}ORDER BY steps.number, steps.step",
+                () if until is None else (until,),
             )
         )
 
