@@ -97,7 +97,7 @@ def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:
     for t in range(model.horizon):
         joint = law[:, None] * policy.table[t]
         total += float((joint * model.mean).sum())
-        law = _onward(joint.reshape(1, -1), model.transition_rows)[0]
+        law = carried(joint.reshape(1, -1), model.transition_rows)[0]
     return total
 
 
@@ -125,7 +125,7 @@ def node_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
         if later is not None:
             played = np.zeros(means.shape[0], dtype=np.bool_)  # few state-actions are, at most steps
             played[rows] = True
-            onward = _onward(model.transition_rows[np.flatnonzero(played)], later.reshape(model.num_states, -1))
+            onward = carried(model.transition_rows[np.flatnonzero(played)], later.reshape(model.num_states, -1))
             onward = onward.reshape(-1, *later.shape[1:])
             place = (np.cumsum(played) - 1)[rows]
             for z in range(model.num_values):
@@ -134,7 +134,7 @@ def node_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
         later = now
 
 
-def _onward(left: Any, right: Any) -> Floats:
+def carried(left: Any, right: Any) -> Floats:
     """left right, one of them a transition, dense or sparse."""
     return np.asarray(
         product(left, right) if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) else left @ right

@@ -71,7 +71,8 @@ def _pack_model(model: RewardMixingMDP) -> Packed:
     else:
         arrays["transition"] = model.transition
     names = {"state_names": model.state_names, "action_names": model.action_names}
-    return arrays, {"horizon": model.horizon, **names}
+    types = {"context_names": model.context_names} if model.context_names else {}  # files without are of any version
+    return arrays, {"horizon": model.horizon, **names, **types}
 
 
 def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
@@ -87,6 +88,7 @@ def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
         storage.entry(meta, "horizon", int),
         arrays["reward_values"],
         *(_names(meta, name) for name in ("state_names", "action_names")),
+        _names(meta, "context_names") if "context_names" in meta else (),
     )
 
 

@@ -22,6 +22,7 @@ For Z > 2 the same formulas hold for the indicators of each reward value, and ca
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class RewardMixingMDP:
         reward_values: (Z,), increasing.
         state_names: S names for people, or empty.
         action_names: A names for people, or empty.
+        context_names: M names of the types of episodes for people, or empty.
     """
 
     transition: Any
@@ -76,6 +78,7 @@ class RewardMixingMDP:
     reward_values: Floats = BINARY  # type: ignore[assignment]  # stored as an array, given as any sequence
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
+    context_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         initial = as_floats("initial", self.initial, (None,))
@@ -94,6 +97,7 @@ class RewardMixingMDP:
             "reward_values": values,
             "state_names": _names("state_names", self.state_names, initial.size),
             "action_names": _names("action_names", self.action_names, rewards.shape[2]),
+            "context_names": _names("context_names", self.context_names, weights.size),
         }.items():
             object.__setattr__(self, name, value)
 
@@ -103,6 +107,21 @@ class RewardMixingMDP:
             f"RewardMixingMDP(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
             f"contexts={self.num_contexts}, reward_values={tuple(self.reward_values.tolist())}, {kind})"
         )
+
+    @property
+    def state_labels(self) -> tuple[str, ...]:
+        """What people read for the states: their names, or numbers from 1."""
+        return self.state_names or _numbered("state", self.num_states)
+
+    @property
+    def action_labels(self) -> tuple[str, ...]:
+        """The same for the actions."""
+        return self.action_names or _numbered("action", self.num_actions)
+
+    @property
+    def type_labels(self) -> tuple[str, ...]:
+        """The same for the contexts, which people call types."""
+        return self.context_names or _numbered("type", self.num_contexts)
 
     @property
     def num_states(self) -> int:
@@ -263,6 +282,19 @@ def _names(argument: str, names: Sequence[str], count: int) -> tuple[str, ...]:
     if isinstance(names, str) or len(given) not in (0, count):
         refuse(argument, f"{len(given)} names", f"{count} names, or none")
     return tuple(str(name) for name in given)
+
+
+def with_type_names(model: RewardMixingMDP, names: Sequence[str]) -> RewardMixingMDP:
+    """The model with names for its types, all different; none takes them away."""
+    given = _names("names", names, model.num_contexts)
+    again = next((name for i, name in enumerate(given) if name in given[:i]), None)
+    if again is not None:
+        refuse("names", f"{again!r} twice", "a name of its own for each type")
+    return dataclasses.replace(model, context_names=given)
+
+
+def _numbered(what: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{what} {i + 1}" for i in range(count))
 
 
 def dense_transition(model: RewardMixingMDP) -> NDArray[np.float64]:

@@ -87,6 +87,8 @@ class Role(IntEnum):
     """Where the climbs begin that forecast with several numbers of contexts; index: episodes before."""
     CROSS_FIT = 33
     """Which half an episode is in when the number of contexts is chosen."""
+    RECOGNITION = 41
+    """Seed of the episodes, in a model, that show how fast types are recognised."""
     PLANNED_STEPS = 40
     """Seed of the episodes, in a fitted model, that show where a plan goes."""
 

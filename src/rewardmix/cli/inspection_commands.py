@@ -75,10 +75,10 @@ def posterior_command(
         table = logs.posterior_types(model, source, **reading)
     write_table(out, table)
     found = table.column("type").to_numpy()
-    for m in range(model.num_contexts):
+    for m, name in enumerate(model.type_labels):
         share = float(table.column(f"chance_{m + 1}").to_numpy().mean())
         most = int((found == m + 1).sum())
-        typer.echo(f"type {m + 1}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
+        typer.echo(f"{name}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
     typer.echo(f"{len(table)} episodes in {out}")
 
 

@@ -193,7 +193,7 @@ def _show_recovered(found: Recovery, most: int) -> None:
     order = np.argsort(-spread, kind="stable")[:most]
     several = model.num_values > 2
     columns = ["state", "action", *(["reward"] if several else [])]
-    columns += [f"type {m + 1} ({weight:.3f})" for m, weight in enumerate(model.weights)]
+    columns += [f"{name} ({weight:.3f})" for name, weight in zip(model.type_labels, model.weights, strict=True)]
     rows = []
     for x in order:
         s, a = divmod(int(x), model.num_actions)

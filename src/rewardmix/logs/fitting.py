@@ -106,7 +106,13 @@ class FitInfo:
     sentences: tuple[str, ...]
 
     @property
-    def facts(self) -> list[Fact]:
+    def facts(self) -> tuple[Fact, ...]:
+        """The number of contexts that was chosen, what the log contradicts, and whether the world pays as planned."""
+        chosen = () if self.choice is None else (self.choice.fact,)
+        return (*chosen, *(finding.fact for finding in self.checkup.broken), *self.disagreement)
+
+    @property
+    def disagreement(self) -> list[Fact]:
         """That the model and the log itself disagree on what the policy earns, if they do."""
         value, boot = self.off_policy, self.bootstrap
         if value is None or boot is None or not value.supported:
@@ -385,7 +391,7 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
         out.append(info.off_policy.sentence)
     if info.bootstrap is not None:
         boot = info.bootstrap
-        out += [fact.sentence for fact in info.facts]
+        out += [fact.sentence for fact in info.disagreement]
         out.append(
             f"In {boot.resamples} resamples the policy is worth {boot.lower:.4f} .. {boot.upper:.4f} and loses "
             f"{boot.regret:.4f} on average against policies planned for them (better plans may add {boot.gap:.4f}); "

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from rewardmix._core.portable import exps, log
 from rewardmix._version import __version__
+from rewardmix.facts import Fact
 from rewardmix.learning import Learned, Truth
 from rewardmix.learning.certificate import truth_of
 from rewardmix.model import RewardMixingMDP
@@ -47,6 +48,7 @@ class Findings:
         seed: of the run.
         earned: where it earned while it learned: ``{"total", "switches", "points": [(episodes, reward an episode)],
             "best", "regret", "shares": [(episodes, [share of each context])]}``.
+        facts: about the run, for the verdict.
         sections: more for the page: ``{"title", "paragraphs": [...], "columns": [...], "rows": [[...]]}``.
         record: anything else that ``result.json`` should keep.
     """
@@ -66,6 +68,7 @@ class Findings:
     version: str = __version__
     seed: int | None = None
     earned: Mapping[str, Any] | None = None
+    facts: Sequence[Fact] = ()
     sections: Sequence[Mapping[str, Any]] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
 
@@ -102,6 +105,7 @@ def learned_findings(
         unanswered=[fact.sentence for fact in info.unidentified],
         command=command,
         seed=None if settings is None else settings.get("seed"),
+        facts=learned.certificate.facts,
         record={"settings": dict(settings or {}), "weights": learned.model.weights.tolist(), "errors": _errors(info)},
     )
 
@@ -132,6 +136,7 @@ def fitted_findings(fitted: Fitted, *, title: str, command: str, settings: Mappi
         unanswered=[info.recovery.not_identified],
         command=command,
         seed=settings["seed"],
+        facts=info.facts,
         sections=_log_sections(fitted),
         record={
             "settings": dict(settings),
@@ -207,9 +212,7 @@ def _place(alarm: Alarm, model: RewardMixingMDP) -> str:
     if alarm.what == "types":
         return "how frequent types are"
     state, action = divmod(alarm.place, model.num_actions)
-    names = model.state_names or [f"state {s + 1}" for s in range(model.num_states)]
-    actions = model.action_names or [f"action {a + 1}" for a in range(model.num_actions)]
-    return f"{names[state]}, {actions[action]}"
+    return f"{model.state_labels[state]}, {model.action_labels[action]}"
 
 
 def _reach(model: RewardMixingMDP) -> float:

@@ -43,17 +43,15 @@ def playable(policy: Controller | MarkovPolicy, model: RewardMixingMDP, title: s
     controller = controller_of(policy, model)
     controller.check_fits(model)
     columns, nodes, first = compacted(controller)
-    states = model.state_names or tuple(f"state {s + 1}" for s in range(model.num_states))
-    actions = model.action_names or tuple(f"action {a + 1}" for a in range(model.num_actions))
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "rewardmix": __version__,
         "title": title,
         "horizon": model.horizon,
-        "state_names": list(states),
-        "action_names": list(actions),
-        "context_names": context_names(model),
+        "state_names": list(model.state_labels),
+        "action_names": list(model.action_labels),
+        "context_names": list(model.type_labels),
         "reward_values": model.reward_values.tolist(),
         "weights": model.weights.tolist(),
         "rewards": model.rewards.tolist(),
@@ -63,11 +61,6 @@ def playable(policy: Controller | MarkovPolicy, model: RewardMixingMDP, title: s
         "columns": columns,
         "nodes": nodes,
     }
-
-
-def context_names(model: RewardMixingMDP) -> list[str]:
-    """What people read for the contexts."""
-    return [f"type {m + 1}" for m in range(model.num_contexts)]
 
 
 def controller_of(policy: Any, model: RewardMixingMDP) -> Controller:

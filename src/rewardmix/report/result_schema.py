@@ -158,6 +158,22 @@ _ANSWER: dict[str, Check] = {
     **_each(_maybe(_text), "evidence_ regret_measured gain_measured_"),
 }
 
+_LIKING: dict[str, Check] = {"label": _text, **_each(_number, "reward others")}
+
+_TYPE: dict[str, Check] = {
+    **_each(_text, "name sentence"),
+    "share": _number,
+    **_each(_list(_fields(**_LIKING)), "likes dislikes"),
+    "favourite": _fields(**_LIKING),
+}
+
+_RECOGNITION: dict[str, Check] = {
+    "certainty": _list(_number, 1),
+    "steps": _maybe(_within(0)),
+    **_each(_number, "after spread"),
+    **_each(_text, "label sentence"),
+}
+
 _COMPARED: dict[str, Check] = {
     "name": _text,
     "role_": _maybe(_text),
@@ -218,6 +234,9 @@ def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
         "command": _text,
         "seed": _scalar,
         "planned": _tuple(_number, _number),
+        "verdict_": _fields(**_each(_text, "what sentence advice")),
+        "types_": _list(_fields(**_TYPE), contexts, contexts),
+        "recognition_": _fields(**_RECOGNITION),
         "answer": _fields(**_ANSWER),
         "comparison": _fields(measured_=_maybe(_text), rows_=_list(_fields(**_COMPARED))),
         "uncertainty": _list(_tuple(_number, _maybe(_number))),

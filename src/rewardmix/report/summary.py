@@ -5,6 +5,8 @@ Its fields are described in ``docs/report.md``.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,13 @@ from rewardmix.facts import EVIDENCE
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
+from rewardmix.profiles import Recognition, TypeProfile, recognition, type_profiles
 from rewardmix.recovery.recovery_result import alignment
 from rewardmix.report.beliefs import belief_view
 from rewardmix.report.findings import Findings
-from rewardmix.report.playable import as_json, context_names, plain, playable
+from rewardmix.report.playable import as_json, plain, playable
 from rewardmix.report.result_schema import RESULT_SCHEMA
+from rewardmix.verdict import Grounds, verdict_on
 
 MOST_CURVE_POINTS = 240
 """Points of the uncertainty curve that are kept."""
@@ -46,6 +50,8 @@ def summarise(found: Findings) -> dict[str, Any]:
         refuse("plan", f"a plan for rewards of shape {shape}", f"{model.rewards.shape}, as the model")
     session, note = _session(plan, model, found.title)
     truth = {key: value for key, value in found.truth.items() if key != "model"}
+    known = recognition(plan.policy, model)
+    answer = _answer(found)
     summary = {
         "schema": RESULT_SCHEMA,
         "title": found.title,
@@ -55,7 +61,10 @@ def summarise(found: Findings) -> dict[str, Any]:
         "record": dict(found.record),
         "world": _world(model, found.moments, found.refined),
         "planned": [plan.lower, plan.upper],
-        "answer": _answer(found),
+        "verdict": _verdict(grounds_of(found, answer, known)),
+        "types": [_told(profile) for profile in type_profiles(model)],
+        "recognition": _told(known),
+        "answer": answer,
         "comparison": dict(found.comparison),
         "uncertainty": _thinned([[float(k), float(v)] for k, v in found.uncertainty]),
         "coverage": None if found.moments is None else pair_coverage(found.moments),
@@ -78,9 +87,9 @@ def _world(model: RewardMixingMDP, moments: Moments | None, refined: int) -> dic
         "actions": model.num_actions,
         "horizon": model.horizon,
         "contexts": model.num_contexts,
-        "state_names": list(model.state_names) or [f"state {s + 1}" for s in range(model.num_states)],
-        "action_names": list(model.action_names) or [f"action {a + 1}" for a in range(model.num_actions)],
-        "context_names": context_names(model),
+        "state_names": list(model.state_labels),
+        "action_names": list(model.action_labels),
+        "context_names": list(model.type_labels),
         "reward_values": model.reward_values,
         "weights": model.weights,
         "initial": model.initial,
@@ -111,6 +120,35 @@ def _answer(found: Findings) -> dict[str, Any]:
     gain = None if mine is None or fixed is None else mine - fixed
     where = comparison.get("measured")
     return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": where}
+
+
+def grounds_of(found: Findings, answer: Mapping[str, Any], known: Recognition) -> Grounds:
+    """What the verdict on a run is made from."""
+    moments = found.moments
+    return Grounds(
+        value=answer["value"],
+        evidence=answer["measured"],
+        contexts=found.model.num_contexts,
+        episodes=None if moments is None else moments.episodes + found.refined,
+        gain=answer["gain"],
+        fixed=answer["fixed"],
+        gain_evidence=answer["gain_measured"] or "planned",
+        regret=answer["regret"],
+        regret_evidence=answer["regret_measured"] or "bootstrap",
+        spread=known.spread,
+        facts=found.facts,
+        earning=found.earned is not None,
+    )
+
+
+def _verdict(grounds: Grounds) -> dict[str, Any]:
+    said = verdict_on(grounds)
+    return {"what": said.what, "sentence": said.sentence, "advice": said.advice, "numbers": dict(said.numbers)}
+
+
+def _told(noun: TypeProfile | Recognition) -> dict[str, Any]:
+    """Its attributes, and what it says."""
+    return {**dataclasses.asdict(noun), "sentence": noun.sentence}
 
 
 def _rewards(found: Findings) -> dict[str, Any]:
