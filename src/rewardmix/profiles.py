@@ -234,7 +234,7 @@ def recognition(policy: Controller | MarkovPolicy, model: RewardMixingMDP) -> Re
         state,
         action,
         tells[action],
-        policy.act(policy.start(state), np.random.default_rng(0)),
+        int(actions[np.argmax(states[:, 0] == state), 0]),
         model.action_labels[action],
         float(played.returns.std()),
     )
