@@ -2,7 +2,7 @@
 
 A fact is data: what it is about, of which kind, its numbers, and the premises it rests on. A fact that is *proved* has
 premises, each a condition that code has checked, and all of them hold: otherwise it cannot be made. Sentences are made
-from facts, and nowhere but here; no code looks for words in them. What all of them come to is the verdict (``verdict``).
+from facts, and nowhere but here; no code looks for words in them. What all come to is the verdict (``verdict``).
 """
 
 from __future__ import annotations
