@@ -87,7 +87,8 @@ def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
         arrays["rewards"],
         storage.entry(meta, "horizon", int),
         arrays["reward_values"],
-        *(_names(meta, name) for name in ("state_names", "action_names")),
+        _names(meta, "state_names"),
+        _names(meta, "action_names"),
         _names(meta, "context_names") if "context_names" in meta else (),
     )
 

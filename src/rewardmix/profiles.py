@@ -108,7 +108,7 @@ def type_profiles(model: RewardMixingMDP) -> tuple[TypeProfile, ...]:
     by_action = mixed(model.weights, (alone[0] - alone[1]) ** 2)
     whole = float(_averaged(spread[None], visits)[0].sum())
     if float(by_action.sum()) >= BY_ACTION * whole:
-        places = [(None, a) for a in range(model.num_actions)]
+        places: list[tuple[int | None, int]] = [(None, a) for a in range(model.num_actions)]
         pays, rest = alone
     else:
         places = [(int(s), a) for s in np.flatnonzero(visits) for a in range(model.num_actions)]
