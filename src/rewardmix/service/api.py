@@ -15,16 +15,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from rewardmix.service.counters import Counters
 from rewardmix.service.desk import Desk, Reply
 from rewardmix.service.messages import Refusal, as_begin, as_choose, as_observed, parsed
 from rewardmix.service.openapi import description
+from rewardmix.service.results import Results
 from rewardmix.service.store import StoreDown
 
 LOG = logging.getLogger("rewardmix.service")
@@ -64,48 +63,63 @@ class Door:
             raise Refusal(403, "wrong_host", "without a token only requests to localhost are answered")
 
 
-def application(desk: Desk, token: str | None = None) -> Starlette:
+def application(desk: Desk, token: str | None = None) -> _Api:
     """The application that a server runs."""
     api = _Api(desk, Door(token))
-    routes = [
-        api.route("/v1/sessions", "POST", api.begin),
-        api.route("/v1/sessions/{id}", "GET", api.show),
-        api.route("/v1/sessions/{id}", "DELETE", api.delete),
-        api.route("/v1/sessions/{id}/steps", "POST", api.go_on),
-        api.route("/v1/versions", "GET", api.versions),
-        api.route("/v1/versions/{version}", "POST", api.choose),
-        api.route("/v1/policy", "GET", api.policy),
-        api.route("/v1/metrics", "GET", api.metrics),
-        api.route("/v1/openapi.json", "GET", api.openapi),
-        api.route("/v1/health", "GET", api.health, open_door=True),
-        api.route("/v1/ready", "GET", api.ready, open_door=True),
-    ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
+    api.add("/v1/sessions", "POST", api.begin)
+    api.add("/v1/sessions/{id}", "GET", api.show)
+    api.add("/v1/sessions/{id}", "DELETE", api.delete)
+    api.add("/v1/sessions/{id}/steps", "POST", api.go_on)
+    api.add("/v1/versions", "GET", api.versions)
+    api.add("/v1/versions/{version}", "POST", api.choose)
+    api.add("/v1/policy", "GET", api.policy)
+    api.add("/v1/metrics", "GET", api.metrics)
+    api.add("/v1/openapi.json", "GET", api.openapi)
+    api.add("/v1/health", "GET", api.health, open_door=True)
+    api.add("/v1/ready", "GET", api.ready, open_door=True)
+    return api
 
 
 class _Api:
-    """What each address does."""
+    """What each address does: an ASGI application; the layers of a router cost more than a decision."""
 
     def __init__(self, desk: Desk, door: Door) -> None:
         self.desk, self.door, self.counters = desk, door, Counters()
+        self.routes: dict[tuple[str, ...], dict[str, tuple[str, Handler, bool]]] = {}
+        self._results = Results()
 
-    def route(self, path: str, method: str, handler: Handler, *, open_door: bool = False) -> Route:
-        """An address with its door, its log and its ends."""
+    def add(self, path: str, method: str, handler: Handler, *, open_door: bool = False) -> None:
+        """An address; what can be read can be asked for its head."""
+        ways = self.routes.setdefault(tuple("*" if part[:1] == "{" else part for part in path.split("/")[1:]), {})
+        for one in (method, "HEAD") if method == "GET" else (method,):
+            ways[one] = (path, handler, open_door)
 
-        async def endpoint(request: Request) -> Response:
-            began = time.monotonic()
-            response = await self._answered(request, handler, open_door)
-            seconds = time.monotonic() - began
-            self.counters.time(seconds)
-            if response.status_code >= 400:
-                self.counters.add({("refusals", str(response.status_code)): 1})
-            LOG.info(
-                "request",
-                extra={"method": method, "route": path, "status": response.status_code, "seconds": round(seconds, 6)},
-            )
-            return response
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, time it, count it, and log it."""
+        if scope["type"] != "http":
+            return
+        began = time.monotonic()
+        path, handler, open_door = self._route(scope)
+        response = await self._answered(Request(scope, receive), handler, open_door)
+        seconds = time.monotonic() - began
+        self.counters.time(seconds)
+        status = response.status_code
+        if status >= 400:
+            self.counters.add({("refusals", str(status)): 1})
+        method = scope["method"] if path else "any"
+        LOG.info("request", extra={"method": method, "route": path, "status": status, "seconds": round(seconds, 6)})
+        await response(scope, receive, send)
 
-        return Route(path, endpoint, methods=[method])
+    def _route(self, scope: Scope) -> tuple[str, Handler, bool]:
+        """(path as it is documented, its handler, whether anybody may ask)."""
+        parts = tuple(scope["path"].split("/")[1:])
+        ways = self.routes.get(parts)
+        if ways is None and len(parts) > 2 and parts[2]:
+            scope["path_params"] = {"which": parts[2]}
+            ways = self.routes.get((*parts[:2], "*", *parts[3:]))
+        if ways is None:
+            return "", _nothing_here, True
+        return ways.get(scope["method"]) or ("", _other_method(", ".join(ways)), True)
 
     async def _answered(self, request: Request, handler: Handler, open_door: bool) -> Response:
         try:
@@ -125,37 +139,38 @@ class _Api:
 
     async def begin(self, request: Request) -> Response:
         """POST /v1/sessions."""
-        return self._told(await asyncio.wrap_future(self.desk.begin(as_begin(await body_of(request)))))
+        asked = as_begin(await body_of(request))
+        return self._told(await self._results.of(lambda: self.desk.begin(asked)))
 
     async def go_on(self, request: Request) -> Response:
         """POST /v1/sessions/{id}/steps."""
         asked = as_observed(await body_of(request))
-        return self._told(await asyncio.wrap_future(self.desk.go_on(id_of(request), asked)))
+        return self._told(await self._results.of(lambda: self.desk.go_on(id_of(request), asked)))
 
     async def show(self, request: Request) -> Response:
         """GET /v1/sessions/{id}."""
-        return self._told(await asyncio.wrap_future(self.desk.show(id_of(request))))
+        return self._told(await self._results.of(lambda: self.desk.show(id_of(request))))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/sessions/{id}."""
-        return self._told(await asyncio.wrap_future(self.desk.delete(id_of(request))))
+        return self._told(await self._results.of(lambda: self.desk.delete(id_of(request))))
 
     async def policy(self, request: Request) -> Response:
         """GET /v1/policy."""
-        return Response(await asyncio.wrap_future(self.desk.policy()), media_type="application/json")
+        return Response(await self._results.of(self.desk.policy), media_type="application/json")
 
     async def versions(self, request: Request) -> Response:
         """GET /v1/versions."""
-        return self._told(await asyncio.wrap_future(self.desk.versions()))
+        return self._told(await self._results.of(self.desk.versions))
 
     async def choose(self, request: Request) -> Response:
         """POST /v1/versions/{version}."""
         asked = as_choose(await body_of(request))
-        return self._told(await asyncio.wrap_future(self.desk.choose(version_in(request), asked)))
+        return self._told(await self._results.of(lambda: self.desk.choose(version_in(request), asked)))
 
     async def metrics(self, request: Request) -> Response:
         """GET /v1/metrics."""
-        count = await asyncio.wrap_future(self.desk.count())
+        count = await self._results.of(self.desk.count)
         gauges = {
             "open_sessions": ("Sessions that are open.", float(count)),
             "version": ("Version of the policy that new sessions get.", float(self.desk.version)),
@@ -172,7 +187,7 @@ class _Api:
 
     async def ready(self, request: Request) -> Response:
         """GET /v1/ready: the store answers."""
-        await asyncio.wrap_future(self.desk.count())
+        await self._results.of(self.desk.count)
         return as_response({"status": "ready", "version": self.desk.version})
 
     def _told(self, answer: Reply) -> Response:
@@ -198,13 +213,13 @@ def refused(status: int, word: str, message: str) -> Response:
 
 def id_of(request: Request) -> str:
     """The id in an address, which nothing but text can be."""
-    id = str(request.path_params["id"])
+    id = str(request.path_params["which"])
     return id if len(id) <= 64 and id.isascii() else ""
 
 
 def version_in(request: Request) -> int:
     """The number of a version in an address; 0, which none has, where it is no number."""
-    text = str(request.path_params["version"])
+    text = str(request.path_params["which"])
     return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else 0
 
 
@@ -213,22 +228,36 @@ async def body_of(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal(415, "not_json", "a body needs the header Content-Type: application/json")
     try:
-        return parsed(await asyncio.wait_for(_received(request), PATIENCE_SECONDS))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            received = await _received(request.receive)
     except TimeoutError:
         raise Refusal(408, "too_slow", f"the body did not arrive within {PATIENCE_SECONDS:g} seconds") from None
+    return parsed(received)
 
 
-async def _received(request: Request) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
+async def _received(receive: Receive) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
         if len(body) > LARGEST_BODY:
             raise Refusal(413, "too_large", f"a body has at most {LARGEST_BODY} bytes")
-    return bytes(body)
+    return body
 
 
-async def _not_routed(request: Request, error: Exception) -> Response:
-    """An address or a method that there is not."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    word = {404: "not_found", 405: "method_not_allowed"}.get(status, "refused")
-    return refused(status, word, "there is nothing here; /v1/openapi.json says what there is")
+async def _nothing_here(request: Request) -> Response:
+    """An address that there is not."""
+    return refused(404, "not_found", "there is nothing here; /v1/openapi.json says what there is")
+
+
+def _other_method(known: str) -> Handler:
+    """A method that an address has not, for one that has others."""
+
+    async def handler(request: Request) -> Response:
+        response = refused(405, "method_not_allowed", f"this can be asked by {known} only")
+        response.headers["allow"] = known
+        return response
+
+    return handler

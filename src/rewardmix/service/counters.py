@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Mapping
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -41,7 +42,7 @@ class Counters:
     def time(self, seconds: float) -> None:
         """Count a request by how long it took."""
         with self._lock:
-            self._durations[sum(seconds > end for end in BUCKETS)] += 1
+            self._durations[bisect_left(BUCKETS, seconds)] += 1
             self._seconds += seconds
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:

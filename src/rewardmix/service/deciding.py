@@ -75,6 +75,7 @@ class ServedPlan:
         self._vectors = plan.alpha_vectors
         fixed = as_instance("policy", plan_markov(plan.model).policy, MarkovPolicy)
         self._fixed = fixed.table.argmax(axis=-1)
+        self._outcomes = {float(value): z for z, value in enumerate(plan.model.reward_values)}
         self.default_action = self._default(self.settings.default_action)
 
     def _default(self, given: int | None) -> int:
@@ -101,10 +102,15 @@ class ServedPlan:
     def after(self, last: Decided, reward: float) -> Floats:
         """The belief after a reward; one for a state that the plan does not know tells nothing."""
         belief = np.array(last.belief)
-        outcome = bayes.outcome_of(reward, self.model.reward_values)
+        outcome = self.outcome_of(reward)
         if last.state is None:
             return belief
         return bayes.update(belief, self.model.laws[:, last.state, last.action, outcome])
+
+    def outcome_of(self, reward: float) -> int:
+        """The index of a reward among its values; one of exactly these, as the desk tells, is found at once."""
+        found = self._outcomes.get(reward)
+        return bayes.outcome_of(reward, self.model.reward_values) if found is None else found
 
     def _successor(self, last: Decided, reward: float) -> int | None:
         """The node that the controller moves to; None where it was not followed or has ended."""
@@ -113,8 +119,7 @@ class ServedPlan:
             return None
         if int(policy.actions[last.step][last.state, last.node]) != last.action:
             return None
-        outcome = bayes.outcome_of(reward, policy.reward_values)
-        return int(policy.successors[last.step][last.state, last.node, outcome])
+        return int(policy.successors[last.step][last.state, last.node, self.outcome_of(reward)])
 
     def _choose(
         self, session: str, arm: str, step: int, state: int | None, node: int | None, belief: Floats

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from rewardmix._core.checks import InputError, as_count, as_instance, as_number
-from rewardmix.belief import outcome_of
 from rewardmix.planning import Plan
 from rewardmix.report.playable import as_json, playable
 from rewardmix.service.deciding import Decided, ServedPlan, ServeSettings
@@ -86,7 +85,7 @@ class Desk:
         """Take the reward of a step, and decide the next."""
         values = self.served.model.reward_values
         try:
-            exact = float(values[outcome_of(asked.reward, values)])
+            exact = float(values[self.served.outcome_of(asked.reward)])
         except InputError:
             known = ", ".join(f"{value:g}" for value in values)
             raise Refusal(422, "invalid", f"reward has to be one of {known}") from None

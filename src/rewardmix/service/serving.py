@@ -26,6 +26,8 @@ SHORTEST_TOKEN = 16
 MOST_REQUESTS = 1000
 """Connections and requests at a time."""
 
+_ENCODED = json.JSONEncoder(default=str).encode
+
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
@@ -156,4 +158,4 @@ class JsonLines(logging.Formatter):
         line |= {name: value for name, value in vars(record).items() if name not in _OWN}
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return _ENCODED(line)
