@@ -148,7 +148,6 @@ DIFFERENT = {
 ALLOWED = {
     "report/svg.py": "where ticks are, in whole powers",
     "report/curves.py": "places of points that are rounded when they are drawn",
-    "report/beliefs.py": "products of sparse matrices go through the rows in order",
     "_core/limits.py": "orders of magnitude that are refused",
     "interop/naming.py": "orders of magnitude that are refused",
     "exploration/exploration_result.py": "sums of zeros and ones are exact",

@@ -134,6 +134,26 @@ def node_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
         later = now
 
 
+def node_chances(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
+    """(M, S, K_t) for t = 1 .. H: how likely the policy is to be in each context, state and node."""
+    policy.check_fits(model)
+    states = np.arange(model.num_states)
+    law = np.zeros((model.num_contexts, *policy.actions[0].shape))
+    law[:, states, policy.first] = model.weights[:, None] * model.initial
+    for t in range(model.horizon):
+        yield law
+        if t + 1 == model.horizon:
+            return
+        actions = policy.actions[t].astype(np.int64)
+        rows = state_action(states[:, None], actions, model.num_actions)
+        onward = np.zeros((model.num_contexts, model.num_states * model.num_actions, policy.actions[t + 1].shape[1]))
+        for m in range(model.num_contexts):
+            for z in range(model.num_values):
+                chance = law[m] * model.laws[m, states[:, None], actions, z]
+                np.add.at(onward[m], (rows, policy.successors[t][:, :, z]), chance)
+        law = np.stack([carried(model.transition_rows.T, part) for part in onward])
+
+
 def carried(left: Any, right: Any) -> Floats:
     """left right, one of them a transition, dense or sparse."""
     return np.asarray(

@@ -127,7 +127,8 @@ def _pack_plan(plan: Plan) -> Packed:
     info = asdict(plan.info)
     for done in info["rounds"]:
         del done["seconds"]  # not part of the answer: the same plan is the same file
-    return arrays, {**meta, "lower": plan.lower, "upper": plan.upper, "info": info}
+    kept = {"kept": True} if plan.kept else {}
+    return arrays, {**meta, "lower": plan.lower, "upper": plan.upper, "info": info, **kept}
 
 
 def _unpack_plan(arrays: Arrays, meta: dict[str, Any]) -> Plan:
@@ -140,6 +141,7 @@ def _unpack_plan(arrays: Arrays, meta: dict[str, Any]) -> Plan:
         upper=meta["upper"],
         info=PlanInfo(**{**said, "rounds": tuple(Round(**done, seconds=0.0) for done in rounds)}),
         model=_unpack_model(storage.part(arrays, "model"), storage.entry(meta, "model", dict)),
+        kept=meta.get("kept", False),
     )
     plan.check_lower()
     return plan

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from logs import oracles_logs as oracles
-from rewardmix import InputError, logs, plan, problems, simulate, uniform
+from rewardmix import InputError, load, logs, plan, problems, save, simulate, uniform
 from rewardmix import belief as bayes
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.logs import habits, pessimism
 from rewardmix.logs.habits import SITUATION_LEVELS, habits_of, situations
-from rewardmix.policy import MarkovPolicy
+from rewardmix.planning.plans import NodeBeliefs
+from rewardmix.policy import BeliefPolicy, MarkovPolicy
+from rewardmix.report.beliefs import belief_view
 
 
 def coarse(belief, width):
@@ -145,6 +147,38 @@ def test_actions_that_the_log_never_takes_are_never_played():
     played = simulate(fitted.plan.policy, model, 2000, seed=9)
     assert (known.visits[played.states[:, :-1], played.actions] > 0).all()
     assert controller_value(fitted.plan.policy, model) > markov_value(MarkovPolicy(table), model)
+
+
+def test_a_belief_policy_keeps_to_the_log_too(tmp_path):
+    """The best vector at a belief may belong to a node of another history, whose action the log never takes here."""
+    model = problems.make("probe")
+    episodes = simulate(plan(model).policy, model, 1000, seed=5)
+    fitted, _ = fitted_and_known(episodes)
+    found = fitted.plan
+    habit, earned = habits_of(episodes, fitted.model), controller_value(found.policy, model)
+
+    def strange(policy):
+        played = simulate(policy, model, 1000, seed=3)
+        own = habit.own(situations(played, fitted.model))
+        return 1 - np.take_along_axis(own, played.actions.astype(np.int64)[..., None], axis=-1).mean(), played
+
+    assert found.kept
+    assert strange(BeliefPolicy(found.model, found.alpha_vectors))[0] > 0.05
+    share, played = strange(found.belief_policy)
+    assert share < 0.01
+    assert played.returns.mean() > earned - 4 * played.returns.std() / np.sqrt(1000)
+    beliefs = np.stack([np.linspace(0, 1, 21), np.linspace(1, 0, 21)], axis=1)
+    for step in (0, 4):
+        nodes = found.decide.nodes(step, beliefs)
+        assert nodes.tolist() == [[found.decide.node(step, s, one) for one in beliefs] for s in range(model.num_states)]
+    save(tmp_path / "plan", found)
+    stored = load(tmp_path / "plan")
+    assert stored.kept
+    assert isinstance(stored.decide, NodeBeliefs)
+    view = belief_view(found)
+    for left, right, action in view["curve"]["runs"]:
+        middle = (left + right) / 2
+        assert action == found.decide(view["step"], view["state"], np.array([middle, 1 - middle]))
 
 
 def test_uniform_logs_lose_next_to_nothing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, plan, planner
 from rewardmix.planning.grid import GridSweeper
 from rewardmix.planning.planner import narrow, request
+from rewardmix.planning.plans import node_beliefs
 from rewardmix.planning.points import PointSweeper
 from rewardmix.simulation import simulate
 
@@ -50,6 +52,34 @@ def test_lower_bound_is_what_both_forms_of_the_policy_earn(shape, seed):
     assert found.lower <= earned + 1e-13
     assert earned == pytest.approx(found.lower, abs=1e-11)
     assert policy_value(found.belief_policy, model) >= earned - 1e-11
+
+
+def test_nodes_know_their_beliefs():
+    """The belief of a node is that of all histories that lead there; where none does, the best vector decides."""
+    model = random_model(np.random.default_rng(5), 3, 2, 3, corner=0.0)
+    initial = np.array([0.5, 0.5, 0.0])
+    model = replace(model, initial=initial)
+    found = plan(model)
+    policy, decide = found.policy, node_beliefs(found.policy, model, found.alpha_vectors)
+    joint = {(s, int(policy.first[s])): model.weights * model.initial[s] for s in range(2)}
+    for t in range(3):
+        for (s, node), weight in joint.items():
+            np.testing.assert_allclose(decide.beliefs[t][s, node], weight / weight.sum(), rtol=0, atol=1e-13)
+            nearest = decide.beliefs[t][s, decide.node(t, s, weight / weight.sum())]
+            np.testing.assert_allclose(nearest, weight / weight.sum(), rtol=0, atol=1e-13)
+        if t == 2:
+            break
+        later = {}
+        for (s, node), weight in joint.items():
+            action = int(policy.actions[t][s, node])
+            for z in range(model.num_values):
+                for after in range(3):
+                    key = after, int(policy.successors[t][s, node, z])
+                    chance = weight * model.laws[:, s, action, z] * model.transition[s, action, after]
+                    later[key] = later.get(key, 0.0) + chance
+        joint = later
+    assert np.isnan(decide.beliefs[0][2]).all()
+    assert decide(0, 2, model.weights) == found.alpha_vectors(0, 2, model.weights)
 
 
 def test_a_coarse_gap_still_brackets_a_longer_model():

@@ -128,7 +128,7 @@ class Fitted:
     Attributes:
         model: as fitted.
         plan: the policy with its bracket in that model. ``plan.policy`` is what to play: unless ``pessimism`` was 0
-            it may keep to the log's actions, which ``plan.belief_policy`` does not know of.
+            it may keep to the log's actions (``plan.kept``).
         info: see there.
     """
 

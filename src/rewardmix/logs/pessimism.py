@@ -122,7 +122,7 @@ def cautious(plain: Plan, known: Known, pessimism: float, gap: float, seed: int)
     if support.left > LEAVES:
         found = keep_to(habits, known.model, lowered(known, KEPT * pessimism))
         support = _support(found, known, habits, low, pessimism, True, seed)
-    return _set_beside(plain, found, gap), support, habits
+    return _set_beside(plain, found, gap, support.kept), support, habits
 
 
 def lowered(known: Known, pessimism: float) -> RewardMixingMDP:
@@ -205,10 +205,10 @@ def _support(
     )
 
 
-def _set_beside(plain: Plan, policy: Controller, gap: float) -> Plan:
+def _set_beside(plain: Plan, policy: Controller, gap: float, kept: bool) -> Plan:
     """A plan of this policy, with the bounds of ``plain``."""
     model = plain.model
     lower = min(controller_value(policy, model) - rounding_bound(model, model.num_states), plain.upper)
     met = plain.upper - lower <= gap
     reason = plain.info.reason if met else "the plan keeps to what the log knows"
-    return Plan(policy, lower, plain.upper, PlanInfo(met, plain.info.asked, reason, plain.info.rounds), model)
+    return Plan(policy, lower, plain.upper, PlanInfo(met, plain.info.asked, reason, plain.info.rounds), model, kept)

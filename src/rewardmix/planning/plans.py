@@ -13,7 +13,7 @@ import numpy as np
 
 from rewardmix._core.algebra import product
 from rewardmix._core.checks import Floats, Ints, as_count, as_floats, as_instance, as_number, refuse, shut
-from rewardmix.evaluation import controller_value, node_values
+from rewardmix.evaluation import controller_value, node_chances, node_values
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.policy import BeliefPolicy, Controller, as_tables
 
@@ -54,12 +54,19 @@ class AlphaVectors:
 
     def __call__(self, step: int, state: int, belief: Floats) -> int:
         """The action to play."""
-        return int(self.actions[step][state, np.argmax(mixed(belief, self.values[step][state].T))])
+        return int(self.actions[step][state, self.node(step, state, belief)])
+
+    def node(self, step: int, state: int, belief: Floats) -> int:
+        """The node of the best vector."""
+        return int(np.argmax(mixed(belief, self.values[step][state].T)))
+
+    def nodes(self, step: int, beliefs: Floats) -> Ints:
+        """(S, K): that node in every state at each of the ``beliefs`` (K, M)."""
+        return np.asarray(np.argmax(product(self.values[step], beliefs.T), axis=1))
 
     def everywhere(self, step: int, beliefs: Floats) -> Ints:
         """(S, K): the action in every state at each of the ``beliefs`` (K, M)."""
-        best = np.argmax(product(self.values[step], beliefs.T), axis=1)
-        return np.take_along_axis(self.actions[step], best, axis=1)
+        return np.take_along_axis(self.actions[step], self.nodes(step, beliefs), axis=1)
 
     def value(self, step: int, state: int, belief: Floats) -> float:
         """What the best node earns from here on."""
@@ -75,6 +82,55 @@ def alpha_vectors(policy: Controller, model: RewardMixingMDP) -> AlphaVectors:
     """The vectors of every node of ``policy`` in ``model``."""
     values = [shut(part) for part in node_values(policy, model)]
     return AlphaVectors(tuple(reversed(values)), policy.actions)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeBeliefs:
+    """Decides as the node with the nearest belief does: a function (step, state, belief) -> action.
+
+    What a policy that may not do everything does at a belief is what it does itself where it believes so; the best of
+    its vectors there may be of a node that belongs to another history. In states that it never comes to at a step, the
+    best vector has to do.
+
+    Attributes:
+        beliefs: H arrays of shape (S, K_t, M), over contexts, given that the policy is there; NaN where it never is.
+        vectors: of the same nodes.
+    """
+
+    beliefs: tuple[Floats, ...]
+    vectors: AlphaVectors
+
+    def check_fits(self, model: RewardMixingMDP) -> None:
+        """Refuse a model whose beliefs these nodes do not belong to."""
+        self.vectors.check_fits(model)
+
+    def __call__(self, step: int, state: int, belief: Floats) -> int:
+        """The action to play."""
+        return int(self.vectors.actions[step][state, self.node(step, state, belief)])
+
+    def node(self, step: int, state: int, belief: Floats) -> int:
+        """The node with the nearest belief."""
+        return int(self._nearest(step, state, belief[None])[0])
+
+    def nodes(self, step: int, beliefs: Floats) -> Ints:
+        """(S, K): that node in every state at each of the ``beliefs`` (K, M)."""
+        return np.stack([self._nearest(step, state, beliefs) for state in range(self.beliefs[step].shape[0])])
+
+    def _nearest(self, step: int, state: int, beliefs: Floats) -> Ints:
+        """(K,)."""
+        known = self.beliefs[step][state]
+        if np.isnan(known).all():
+            return np.array([self.vectors.node(step, state, belief) for belief in beliefs])
+        return np.asarray(np.nanargmin(((known - beliefs[:, None]) ** 2).sum(axis=-1), axis=-1))
+
+
+def node_beliefs(policy: Controller, model: RewardMixingMDP, vectors: AlphaVectors) -> NodeBeliefs:
+    """The beliefs of every node of ``policy`` in ``model``."""
+    beliefs = []
+    for law in node_chances(policy, model):
+        total = law.sum(axis=0)
+        beliefs.append(shut(np.moveaxis(np.where(total > 0, law / np.where(total > 0, total, 1.0), np.nan), 0, -1)))
+    return NodeBeliefs(tuple(beliefs), vectors)
 
 
 @dataclass(frozen=True)
@@ -144,6 +200,7 @@ class Plan:
         upper: certified upper bound of the value of every policy that may use the whole history.
         info: whether the gap is met, and how.
         model: what was planned for.
+        kept: whether the policy is the best of those that keep to what a log does, not of all.
     """
 
     policy: Controller
@@ -151,11 +208,13 @@ class Plan:
     upper: float
     info: PlanInfo
     model: RewardMixingMDP
+    kept: bool = False
 
     def __post_init__(self) -> None:
         as_instance("model", self.model, RewardMixingMDP)
         as_instance("policy", self.policy, Controller).check_fits(self.model)
         as_instance("info", self.info, PlanInfo)
+        as_instance("kept", self.kept, bool)
         _check_bracket(self.lower, self.upper)
 
     def check_lower(self) -> None:
@@ -178,9 +237,15 @@ class Plan:
     def belief_policy(self) -> BeliefPolicy:
         """The same policy in its other form, which follows the posterior and plays the action of the best vector there.
 
-        Built on first use. It earns at least what the controller earns (in ``model``), up to rounding.
+        Built on first use. It earns at least what the controller earns (in ``model``), up to rounding. If the policy is
+        ``kept`` to what a log does, it plays what the policy plays at the nearest belief, and may earn less.
         """
-        return BeliefPolicy(self.model, self.alpha_vectors)
+        return BeliefPolicy(self.model, self.decide)
+
+    @cached_property
+    def decide(self) -> AlphaVectors | NodeBeliefs:
+        """What to do at a step, in a state, at a belief."""
+        return node_beliefs(self.policy, self.model, self.alpha_vectors) if self.kept else self.alpha_vectors
 
     @cached_property
     def alpha_vectors(self) -> AlphaVectors:

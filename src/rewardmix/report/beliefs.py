@@ -14,7 +14,8 @@ import numpy as np
 from rewardmix._core.algebra import product
 from rewardmix._core.checks import Floats
 from rewardmix._core.portable import exps, log, logs
-from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.evaluation import node_chances
+from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
 
 POINTS = 121
@@ -43,25 +44,7 @@ def looked_at(horizon: int) -> int:
 
 def occupancy(plan: Plan) -> Floats:
     """(H, S): how likely the policy is to be in each state at each step, in the model it was made for."""
-    model, policy = plan.model, plan.policy
-    states = np.arange(model.num_states)
-    law = np.zeros((model.num_contexts, *policy.actions[0].shape))
-    law[:, states, policy.first] = model.weights[:, None] * model.initial
-    visits = np.empty((model.horizon, model.num_states))
-    for t in range(model.horizon):
-        visits[t] = law.sum(axis=(0, 2))
-        if t + 1 == model.horizon:
-            break
-        actions = policy.actions[t].astype(np.int64)
-        rows = state_action(states[:, None], actions, model.num_actions)
-        onward = np.zeros((model.num_contexts, model.num_states * model.num_actions, policy.actions[t + 1].shape[1]))
-        for m in range(model.num_contexts):
-            for z in range(model.num_values):
-                chance = law[m] * model.laws[m, states[:, None], actions, z]
-                np.add.at(onward[m], (rows, policy.successors[t][:, :, z]), chance)
-        back = model.transition_rows.T
-        law = np.stack([back @ part if model.is_sparse else product(back, part) for part in onward])
-    return visits
+    return np.stack([law.sum(axis=(0, 2)) for law in node_chances(plan.policy, plan.model)])
 
 
 def _between_two(plan: Plan, step: int, visits: Floats) -> dict[str, Any]:
@@ -104,11 +87,11 @@ def _towards_each(plan: Plan, step: int, state: int) -> dict[str, Any]:
 
 
 def _decisions(plan: Plan, step: int, beliefs: Floats) -> tuple[Floats, Any]:
-    """(S, B) and (S, B): value and action of the best node of each state at each belief."""
+    """(S, B) and (S, B): value and action of the node that is followed in each state at each belief."""
+    nodes = plan.decide.nodes(step, beliefs)
     scores = product(plan.alpha_vectors.values[step], beliefs.T)
-    best = scores.argmax(axis=1)
-    actions = np.take_along_axis(np.asarray(plan.alpha_vectors.actions[step]), best, axis=1)
-    return np.asarray(scores.max(axis=1)), actions
+    actions = np.take_along_axis(np.asarray(plan.policy.actions[step]), nodes, axis=1)
+    return np.take_along_axis(scores, nodes[:, None], axis=1)[:, 0], actions
 
 
 def reach(model: RewardMixingMDP) -> tuple[Floats, Floats]:

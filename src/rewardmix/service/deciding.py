@@ -14,7 +14,6 @@ import numpy as np
 
 from rewardmix import belief as bayes
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
-from rewardmix.model import mixed
 from rewardmix.planning import Plan
 from rewardmix.planning.baselines import plan_markov
 from rewardmix.policy import MarkovPolicy
@@ -72,7 +71,7 @@ class ServedPlan:
         self.plan = as_instance("plan", plan, Plan)
         self.model = plan.model
         self.settings = settings or ServeSettings()
-        self._vectors = plan.alpha_vectors
+        self._decide = plan.decide
         fixed = as_instance("policy", plan_markov(plan.model).policy, MarkovPolicy)
         self._fixed = fixed.table.argmax(axis=-1)
         self._outcomes = {float(value): z for z, value in enumerate(plan.model.reward_values)}
@@ -131,7 +130,7 @@ class ServedPlan:
         if arm == FIXED:
             return Decided(step, state, int(self._fixed[time, state]), 1.0, None, kept)
         if node is None:
-            node = int(np.argmax(mixed(belief, self._vectors.values[time][state].T)))
+            node = self._decide.node(time, state, belief)
         action, propensity = self._explored(session, step, int(self.plan.policy.actions[time][state, node]))
         return Decided(step, state, action, propensity, node, kept)
 
