@@ -232,7 +232,7 @@ def test_model_and_log_that_disagree_are_said_to():
     """Not as they are; but if the estimate were five standard errors lower."""
     fitted = logs.fit(oracles.uniform_log(2000, states=2, actions=2, horizon=3), resamples=4)
     assert fitted.info.off_policy.supported
-    assert fitted.info.facts == []
+    assert fitted.info.facts == ()
     boot, value = fitted.info.bootstrap, fitted.info.off_policy
     below = 5 * ((boot.upper - boot.lower) ** 2 + (value.upper - value.lower) ** 2) ** 0.5 / 3.92
     off = replace(value, **{key: getattr(value, key) - below for key in ("value", "lower", "upper")})
