@@ -140,7 +140,6 @@ def test_an_interrupt_leaves_a_valid_partial_result(tmp_path):
         (["learn", "shop", "--episodes", "0"], "episodes: found 0"),
         (["learn", "shop", "--setting", "brave"], "--setting: found 'brave', expected one of practical, theory, paper"),
         (["learn", "shop", "--weights", "a,b"], "--weights: found 'a,b'"),
-        (["learn", "shop", "--resume"], "--resume: found no stopped run"),
         (["learn", "--config", "none.toml"], "--config: found no file 'none.toml'"),
         (["learn", "--config", "bad.toml"], "--config bad.toml: found 'episode', expected one of world, episodes"),
         (["learn", "--config", "type.toml"], "--config type.toml: episodes: found 'many', expected a whole number"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import typer
@@ -19,33 +19,41 @@ from rewardmix.cli import inspection_commands, log_commands, model_commands, sta
 from rewardmix.cli.earn_command import earn_command
 from rewardmix.cli.learn_command import learn_command
 from rewardmix.cli.serve_command import serve_command
+from rewardmix.cli.voices import with_voice
 
 app = typer.Typer(
     name="rewardmix",
     help="Learn to act when every episode secretly has one of several reward functions.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,  # it would take [defaults] for markup
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("learn")(learn_command)
-app.command("earn")(earn_command)
-app.command("serve")(serve_command)
-app.command("evaluate")(model_commands.evaluate_command)
-app.command("check")(inspection_commands.check_command)
-app.command("fit")(log_commands.fit_command)
-app.command("posterior")(inspection_commands.posterior_command)
-app.command("compare")(inspection_commands.compare_command)
-app.command("simulate")(log_commands.simulate_command)
-app.command("sweep")(log_commands.sweep_command)
-app.command("envs")(model_commands.envs_command)
-app.command("describe")(model_commands.describe_command)
-app.command("plan")(model_commands.plan_command)
-app.command("explore")(stage_commands.explore_command)
-app.command("theory")(stage_commands.theory_command)
-app.command("recover")(stage_commands.recover_command)
-app.command("export")(model_commands.export_command)
-app.command("report")(model_commands.report_command)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "learn": learn_command,
+    "earn": earn_command,
+    "serve": serve_command,
+    "evaluate": model_commands.evaluate_command,
+    "check": inspection_commands.check_command,
+    "fit": log_commands.fit_command,
+    "posterior": inspection_commands.posterior_command,
+    "compare": inspection_commands.compare_command,
+    "simulate": log_commands.simulate_command,
+    "sweep": log_commands.sweep_command,
+    "envs": model_commands.envs_command,
+    "describe": model_commands.describe_command,
+    "plan": model_commands.plan_command,
+    "explore": stage_commands.explore_command,
+    "theory": stage_commands.theory_command,
+    "recover": stage_commands.recover_command,
+    "export": model_commands.export_command,
+    "report": model_commands.report_command,
+}
+_WITHOUT_RESULT = ("serve", "export")
+"""Commands that write no result for people: one listens, one prints a file."""
+
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command if _name in _WITHOUT_RESULT else with_voice(_command))
 
 
 def _version(asked: bool) -> None:

@@ -29,19 +29,27 @@ def earn_command(
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
     modules: options.Modules = None,
     out: options.OutFolder = Path("runs/earned"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    resume: options.Resume = False,
+    open_page: options.Open = False,
 ) -> None:
     """Earn in a world of which only the states, actions and horizon are known, and learn on the way."""
-    settings = {name: value for name, value in locals().items() if name not in ("out", "resume")}
+    settings = {name: value for name, value in locals().items() if name not in ("out", "resume", "open_page")}
     inputs.check_folder("--out", out)
     place = inputs.model_or_environment(world, modules)
     checkpoint = inputs.checkpoint_of(out, resume)
+    if resume and inputs.finished(out, settings):
+        terminal.say_finished(out)
+        return
     began = time.monotonic()
-    earned = _earned(settings, place, checkpoint)
-    _write_earned(earned, settings, place, out)
+    with inputs.keeping(checkpoint):
+        earned = _earned(settings, place, checkpoint)
+    summary = _write_earned(earned, settings, place, out)
     shutil.rmtree(checkpoint, ignore_errors=True)
     _show_earned(earned, time.monotonic() - began)
-    typer.echo(f"report: {out / 'report.html'}")
+    terminal.say(f"report: {out / 'report.html'}")
+    terminal.answer_run(out, summary)
+    if open_page:
+        terminal.open_page(out / "report.html")
 
 
 def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
@@ -66,7 +74,7 @@ def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
         )
 
 
-def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Path) -> None:
+def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Path) -> dict[str, Any]:
     from rewardmix import io
     from rewardmix.model import RewardMixingMDP
     from rewardmix.report.findings import earned_findings
@@ -82,14 +90,17 @@ def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Pat
     summary = write_folder(out, found)
     io.save(out / "agent.safetensors", earned.agent)
     terminal.show_values(summary["comparison"])
+    return summary
 
 
 def _show_earned(earned: Earned, seconds: float) -> None:
     cost = "" if earned.regret is None else f", {earned.regret[-1]:.1f} less than the best policy is expected to"
-    typer.echo(
-        f"{earned.curve.size} episodes in {seconds:.1f} s: collected {earned.total:g}{cost}; "
-        f"what is played changed {earned.switches} times"
+    terminal.say(
+        f"{terminal.counted(earned.curve.size, 'episode')} in {seconds:.1f} s: collected {earned.total:g}{cost}; "
+        f"what is played changed {terminal.counted(earned.switches, 'time')}"
     )
     for alarm in earned.agent.alarms:
-        seen = f"noticed after {alarm.episodes} episodes by its {alarm.what} (p = {alarm.p_value:.2g})"
-        typer.echo(f"the world has changed: {seen}")
+        seen = (
+            f"noticed after {terminal.counted(alarm.episodes, 'episode')} by its {alarm.what} (p = {alarm.p_value:.2g})"
+        )
+        terminal.say(f"the world has changed: {seen}")

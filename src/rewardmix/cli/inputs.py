@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import tempfile
 import tomllib
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rewardmix._core.errors import refuse
+from rewardmix._core.errors import InputError, refuse
+from rewardmix.cli import terminal
 
 if TYPE_CHECKING:
     from rewardmix.model import RewardMixingMDP
+
+WORTH_KEEPING = 1000
+"""Episodes of a run that was refused that are kept; fewer are played again in a moment."""
 
 
 def model_of(text: str) -> RewardMixingMDP:
@@ -146,7 +151,7 @@ def log_in(source: Any, stack: ExitStack) -> Any:
     path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sessions.parquet"
     done = export_log(source, path)
     if done.left_out:
-        typer.echo(f"left out: {done.left_out} rows behind a state that the policy did not know")
+        terminal.say(f"left out: {done.left_out} rows behind a state that the policy did not know")
     return str(path)
 
 
@@ -238,10 +243,48 @@ def _try(option: str, folder: Path, name: str) -> None:
 
 
 def checkpoint_of(out: Path, resume: bool) -> Path:
-    """The folder of a run's checkpoint, which must be there if and only if the run is to go on."""
+    """The folder of a run's checkpoint; one that is there belongs to a run that has to be gone on with."""
     folder = out / "checkpoint"
     if folder.exists() and not resume:
         refuse("--out", f"a run in {str(out)!r} that was stopped", "--resume to go on with it, or another folder")
-    if resume and not folder.exists():
-        refuse("--resume", f"no stopped run in {str(out)!r}", f"one: {str(folder)!r} is not there")
     return folder
+
+
+def finished(out: Path, settings: Mapping[str, Any]) -> bool:
+    """Whether a folder holds a whole run with these settings; a whole one with others is refused."""
+    if (out / "checkpoint").exists() or not (out / "result.json").is_file():
+        return False
+    from rewardmix.report.folder import read_result
+    from rewardmix.report.playable import plain
+
+    summary = read_result(out)
+    record, certificate = summary.get("record") or {}, summary.get("certificate") or {}
+    if certificate.get("stopped") == "interrupted":
+        return False
+    kept = record.get("settings") or {}
+    for name, value in plain(dict(settings)).items():
+        if name in kept and kept[name] != value:
+            found = f"a whole run with {name} = {kept[name]!r} in {str(out)!r}"
+            refuse("--resume", found, f"{name} = {value!r}, or another folder")
+    return True
+
+
+@contextmanager
+def keeping(checkpoint: Path) -> Iterator[None]:
+    """Remove the checkpoint of a run that is refused before it is worth keeping; tell that others can go on."""
+    before = checkpoint.exists()
+    absent = [folder for folder in (checkpoint.parent, *checkpoint.parent.parents) if not folder.exists()]
+    try:
+        yield
+    except InputError as error:
+        gathered = getattr(error, "exploration", None)
+        if not before and (gathered is None or gathered.episodes < WORTH_KEEPING):
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            for folder in absent:
+                with suppress(OSError):
+                    folder.rmdir()
+        raise
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            typer.echo("rewardmix: --resume goes on where this was", err=True)
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,9 +45,21 @@ def check_command(
         show_line = stack.enter_context(terminal.live_line())
         show_line("asking about assumptions")
         found = logs.check(data, num_contexts=number, seed=seed)
-    typer.echo(f"assumptions, asked of {found.episodes} episodes:")
+    terminal.say(f"assumptions, asked of {terminal.counted(found.episodes, 'episode')}:")
     for sentence in found.sentences:
-        typer.echo(f"- {sentence}")
+        terminal.say(f"- {sentence}")
+    schema = data.schema
+    terminal.answer(
+        episodes=data.notes.kept,
+        rows=data.notes.rows,
+        states=schema.num_states,
+        actions=schema.num_actions,
+        horizon=schema.horizon,
+        reward_values=schema.reward_values,
+        notes=data.notes.sentences,
+        assumptions=dataclasses.asdict(found),
+        sentences=found.sentences,
+    )
 
 
 def posterior_command(
@@ -75,11 +88,14 @@ def posterior_command(
         table = logs.posterior_types(model, source, **reading)
     write_table(out, table)
     found = table.column("type").to_numpy()
+    answers = []
     for m, name in enumerate(model.type_labels):
         share = float(table.column(f"chance_{m + 1}").to_numpy().mean())
         most = int((found == m + 1).sum())
-        typer.echo(f"{name}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
-    typer.echo(f"{len(table)} episodes in {out}")
+        answers.append({"type": name, "episodes": most, "share": share})
+        terminal.say(f"{name}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
+    terminal.say(f"{terminal.counted(len(table), 'episode')} in {out}")
+    terminal.answer(saved=str(out), episodes=len(table), types=answers)
 
 
 MOST_MOVED = 10
@@ -108,11 +124,12 @@ def compare_command(
     if shown:
         columns = ["type", "state", "action", "reward", "old chance", "new chance"]
         terminal.show_table("Rewards that moved beyond their errors", columns, shown[:MOST_MOVED], texts=3)
-        typer.echo(f"{len(shown)} moved" + (f", {MOST_MOVED} of them shown" if len(shown) > MOST_MOVED else ""))
+        terminal.say(f"{len(shown)} moved" + (f", {MOST_MOVED} of them shown" if len(shown) > MOST_MOVED else ""))
     values = {"old": (found.old_in_old, found.old_in_new), "new": (found.new_in_old, found.new_in_new)}
     lines = [[name, *map(terminal.fixed, pair)] for name, pair in values.items()]
     terminal.show_table("Value of each policy, planned in", ["policy", "the old model", "the new model"], lines)
-    typer.echo(found.verdict)
+    terminal.say(found.verdict)
+    terminal.answer(**dataclasses.asdict(found))
 
 
 def _moved(shift: Shift, found: RunComparison) -> str:
@@ -135,10 +152,10 @@ def _show_log(data: Log) -> None:
     schema, notes = data.schema, data.notes
     values: list[Any] = [f"{value:.6g}" for value in schema.reward_values]
     shown = ", ".join(values if len(values) <= 6 else [*values[:3], "...", values[-1]])
-    typer.echo(
+    terminal.say(
         f"{notes.kept} episodes, {notes.rows} rows; {schema.num_states} states, {schema.num_actions} actions, "
         f"at most {schema.horizon} steps; rewards {shown}"
     )
     test = logging_test(data.total(count_followed), schema)
     for sentence in (*notes.sentences, test.sentence, log_coverage(data.moments, schema).sentence):
-        typer.echo(f"- {sentence}")
+        terminal.say(f"- {sentence}")

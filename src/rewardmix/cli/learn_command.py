@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 VALIDATE = 1000
 """Fresh episodes in which the policy is tried where no true model tells its value."""
 
+RESAMPLES = 8
+"""Of the bootstrap."""
+
+STOPPING = (
+    "no more episodes; a result is being made of those that were played (recover, plan, bootstrap). "
+    "Ctrl-C again ends that too"
+)
+"""What is said when somebody presses Ctrl-C."""
+
 UNSAID = ("bracket", "planned value", "setting", "not tried", "kappa")
 """Facts that the report tells at length and the terminal leaves out."""
 
@@ -41,23 +50,35 @@ def learn_command(
     separation: Annotated[float | None, typer.Option(help="Least gap of types, if known. [0]")] = None,
     validate: Annotated[int | None, typer.Option(help="Fresh episodes to try the policy in.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
+    rewards: Annotated[
+        str | None, typer.Option(help="Values that a reward can take, if the environment does not tell: 0,1,2.")
+    ] = None,
     modules: options.Modules = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings.")] = None,
     out: options.OutFolder = Path("runs/latest"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    resume: options.Resume = False,
+    open_page: options.Open = False,
 ) -> None:
     """Learn to act in a world of which only the states, actions and horizon are known."""
-    typed = {name: value for name, value in locals().items() if name not in ("config", "out", "resume")}
+    fields = {field.name for field in dataclasses.fields(LearnOptions)}
+    typed = {name: value for name, value in locals().items() if name in fields}
     inputs.check_folder("--out", out)
     settings = LearnOptions.of(typed, config)
     place = inputs.model_or_environment(settings.world, settings.modules)
     checkpoint = inputs.checkpoint_of(out, resume)
+    if resume and inputs.finished(out, dataclasses.asdict(settings)):
+        terminal.say_finished(out)
+        return
     began = time.monotonic()
-    learned = _learned(settings, place, checkpoint)
-    _write(learned, settings, place, out)
+    with inputs.keeping(checkpoint), terminal.answering_interrupts(STOPPING):
+        learned = _learned(settings, place, checkpoint)
+    summary = _write(learned, settings, place, out)
     shutil.rmtree(checkpoint, ignore_errors=True)
     _show_learned(learned, time.monotonic() - began)
-    typer.echo(f"report: {out / 'report.html'}")
+    terminal.say(f"report: {out / 'report.html'}")
+    terminal.answer_run(out, summary)
+    if open_page:
+        terminal.open_page(out / "report.html")
     if learned.certificate.stopped == "interrupted":
         typer.echo("rewardmix: interrupted; the result holds what was gathered until then", err=True)
         sys.exit(130)
@@ -68,8 +89,9 @@ def _learned(settings: LearnOptions, place: Any, checkpoint: Path) -> Learned:
     from rewardmix.model import RewardMixingMDP
 
     known = isinstance(place, RewardMixingMDP)
+    values = inputs.numbers_of("--rewards", settings.rewards)
     validate = settings.validate if settings.validate is not None else 0 if known else VALIDATE
-    with terminal.bar("exploring", settings.episodes) as show_bar, terminal.live_line() as show_line:
+    with terminal.watching() as stages:
         return learning.learn(
             place,
             accuracy=settings.accuracy,
@@ -84,33 +106,35 @@ def _learned(settings: LearnOptions, place: Any, checkpoint: Path) -> Learned:
             separation=settings.separation,
             validate=validate,
             horizon=settings.horizon,
-            on_update=_teller(show_bar, show_line),
+            reward_values=None if values is None else sorted(values),
+            resamples=RESAMPLES,
+            on_update=_teller(stages, settings.episodes),
             checkpoint=checkpoint,
         )
 
 
-def _teller(show_bar: Any, show_line: Any) -> Any:
-    began = time.monotonic()
-
+def _teller(stages: terminal.Stages, budget: int | None) -> Any:
     def tell(stage: Stage) -> None:
         detail: Any = stage.detail
         if stage.name == "forecast":
-            typer.echo(f"without a budget: perhaps {detail:.2g} episodes, more if the rewards are noisy", err=True)
+            terminal.note(f"without a budget: perhaps {detail:.2g} episodes, more if the rewards are noisy")
         elif stage.name == "explore":
-            speed = detail.episodes / max(time.monotonic() - began, 1e-9)
-            known = f"uncertainty {detail.uncertainty:.2f}, {detail.pairs:,} pairs"
-            show_bar(detail.episodes, f"{detail.episodes:,} at {speed:,.0f}/s, {known}")
+            known = f"{detail.pairs:,} pairs seen, uncertainty {detail.uncertainty:.2f}"
+            stages.tell("explore", f"{terminal.counted(detail.episodes, 'episode')}, {known}", detail.episodes, budget)
         elif stage.name == "refine":
-            show_bar(detail, f"{detail:,}, refining")
-        elif stage.name == "plan" and detail is not None:
-            show_line(f"planning: {detail.lower:.5f} .. {detail.upper:.5f}")
+            stages.tell("refine", f"up to {terminal.counted(int(detail), 'episode')}", detail, budget)
+        elif stage.name == "plan":
+            bracket = "" if detail is None else f"value between {detail.lower:.4f} and {detail.upper:.4f}"
+            stages.tell("plan", bracket)
+        elif stage.name == "bootstrap":
+            stages.tell("bootstrap", f"{detail} of {RESAMPLES}", detail, RESAMPLES)
         else:
-            show_line(f"{stage.name} {detail or ''}")
+            stages.tell(stage.name, "" if detail is None else f"{detail:,}")
 
     return tell
 
 
-def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> None:
+def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> dict[str, Any]:
     from rewardmix.model import RewardMixingMDP
     from rewardmix.report.findings import learned_findings
     from rewardmix.report.folder import write_folder
@@ -122,7 +146,7 @@ def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> N
         command=shlex.join(["rewardmix", *sys.argv[1:]]),
         settings=dataclasses.asdict(settings),
     )
-    write_folder(out, found)
+    return write_folder(out, found)
 
 
 def _show_learned(learned: Learned, seconds: float) -> None:
@@ -130,15 +154,16 @@ def _show_learned(learned: Learned, seconds: float) -> None:
 
     terminal.show_values(comparison_of(learned.certificate.truth, learned.plan))
     found = learned.certificate
-    typer.echo(
-        f"{learned.episodes} episodes in {seconds:.1f} s ({found.setting} setting, stopped by {found.stopped}), "
-        f"{learned.exploration.episodes} of them explored: "
+    ended = found.stopped if found.stopped == "interrupted" else f"stopped by {found.stopped}"
+    terminal.say(
+        f"{terminal.counted(learned.episodes, 'episode')} in {seconds:.1f} s ({found.setting} setting, "
+        f"{ended}), {learned.exploration.episodes} of them explored: "
         f"uncertainty {found.uncertainty:.3f}, pairs seen {found.coverage.seen}, "
         f"never seen {found.coverage.never_seen}"
     )
     for fact in found.facts:
         if fact.what not in UNSAID:
-            typer.echo(f"{fact.kind}: {fact.sentence}")
+            terminal.say(f"{fact.kind}: {fact.sentence}")
 
 
 @dataclass(frozen=True)
@@ -158,6 +183,7 @@ class LearnOptions:
     separation: float = 0.0
     validate: int | None = None
     horizon: int | None = None
+    rewards: str | None = None
     modules: str | None = None
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Iterator
@@ -42,9 +43,10 @@ def fit_command(
     scheduler: options.Scheduler = None,
     processes: options.Processes = 1,
     out: options.OutFolder = Path("runs/fit"),
+    open_page: options.Open = False,
 ) -> None:
     """Learn from sessions that already happened."""
-    settings = {name: value for name, value in locals().items() if name != "out"}
+    settings = {name: value for name, value in locals().items() if name not in ("out", "open_page")}
     from rewardmix import logs
     from rewardmix._core.checks import as_count, as_seed
     from rewardmix.logs.same_world import reading_like
@@ -64,10 +66,7 @@ def fit_command(
     with ExitStack() as stack:
         executor = stack.enter_context(executor_of(scheduler, processes))
         data = read_log(source, stack, {**reading, "executor": executor})
-        show_bar, show_line = (
-            stack.enter_context(terminal.bar("counting", 1.0)),
-            stack.enter_context(terminal.live_line()),
-        )
+        stages = stack.enter_context(terminal.watching())
         fitted = logs.fit(
             data,
             num_contexts=number,
@@ -76,13 +75,16 @@ def fit_command(
             seed=seed,
             resamples=resamples,
             pessimism=pessimism,
-            on_update=_teller(show_bar, show_line),
+            on_update=_teller(stages),
         )
     title = f"Log {source if isinstance(source, str) else source[0]}"
     command = shlex.join(["rewardmix", *sys.argv[1:]])
-    write_folder(out, fitted_findings(fitted, title=title, command=command, settings=settings))
+    summary = write_folder(out, fitted_findings(fitted, title=title, command=command, settings=settings))
     _show_fitted(fitted)
-    typer.echo(f"report: {out / 'report.html'}")
+    terminal.say(f"report: {out / 'report.html'}")
+    terminal.answer_run(out, summary)
+    if open_page:
+        terminal.open_page(out / "report.html")
 
 
 def read_log(source: Any, stack: ExitStack, reading: dict[str, Any]) -> Log:
@@ -97,13 +99,12 @@ def read_log(source: Any, stack: ExitStack, reading: dict[str, Any]) -> Log:
         )
 
 
-def _teller(show_bar: Any, show_line: Any) -> Any:
+def _teller(stages: terminal.Stages) -> Any:
     def tell(progress: Progress) -> None:
-        if progress.stage == "count":
-            show_bar(progress.done / progress.total, f"{progress.done} of {progress.total} parts")
-        else:
-            of = f" of {progress.total}" if progress.total else ""
-            show_line(f"{progress.stage} {progress.done or ''}{of if progress.done else ''}")
+        of = f" of {progress.total}" if progress.total else ""
+        done = f"{progress.done}{of}" if progress.done else ""
+        told = f"{done} parts" if progress.stage == "count" and done else done
+        stages.tell(progress.stage, told, progress.done, progress.total or None)
 
     return tell
 
@@ -112,16 +113,17 @@ def _show_fitted(fitted: Fitted) -> None:
     from rewardmix.facts import EVIDENCE
 
     info = fitted.info
-    typer.echo(
-        f"{info.notes.kept} episodes, {info.notes.rows} rows; {fitted.model.num_contexts} types with weights "
+    terminal.say(
+        f"{terminal.counted(info.notes.kept, 'episode')}, {terminal.counted(info.notes.rows, 'row')}; "
+        f"{fitted.model.num_contexts} types with weights "
         + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
     )
-    typer.echo(f"{EVIDENCE['planned']}: {fitted.plan.lower:.4f}; with lower rewards {info.support.cautious:.4f}")
+    terminal.say(f"{EVIDENCE['planned']}: {fitted.plan.lower:.4f}; with lower rewards {info.support.cautious:.4f}")
     if info.off_policy is not None and info.off_policy.supported:
         value = info.off_policy
-        typer.echo(f"{EVIDENCE['logged']}: {value.value:.4f} ({value.lower:.4f} .. {value.upper:.4f})")
+        terminal.say(f"{EVIDENCE['logged']}: {value.value:.4f} ({value.lower:.4f} .. {value.upper:.4f})")
     for sentence in info.sentences:
-        typer.echo(f"- {sentence}")
+        terminal.say(f"- {sentence}")
 
 
 EPISODES_AT_ONCE = 1 << 18
@@ -155,7 +157,8 @@ def simulate_command(
         blocks = _blocks(played, model, episodes, seed, show)
         kept = played if propensity else None
         logs.write(out, blocks, state_names=model.state_names, action_names=model.action_names, policy=kept)
-    typer.echo(f"{episodes} episodes of up to {model.horizon} steps in {out}")
+    terminal.say(f"{terminal.counted(episodes, 'episode')} of up to {terminal.counted(model.horizon, 'step')} in {out}")
+    terminal.answer(saved=str(out), episodes=episodes, horizon=model.horizon)
 
 
 def _policy(text: str, model: Any) -> Any:
@@ -216,7 +219,8 @@ def sweep_command(
             on_update=lambda done, total: show(done),
         )
     _show_study(rows)
-    typer.echo(f"{len(rows)} results in {target}")
+    terminal.say(f"{terminal.counted(len(rows), 'result')} in {target}")
+    terminal.answer(saved=str(target), rows=[dataclasses.asdict(row) for row in rows])
 
 
 def _study(path: Path) -> dict[str, Any]:

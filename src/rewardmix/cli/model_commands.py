@@ -20,10 +20,11 @@ def envs_command() -> None:
     from rewardmix.environments.registration import identifier_of
     from rewardmix.problems.catalogue import CATALOGUE
 
-    about = {name: (builder.__doc__ or "").split("\n")[0] for name, builder in CATALOGUE.items()}
+    about = {name: (builder.__doc__ or "").split("\n")[0].replace("``", "") for name, builder in CATALOGUE.items()}
     about["coupons"] = "Real households: which brand will they buy next? Needs rewardmix[data]."
     rows = [[name, identifier_of(name), text] for name, text in about.items()]
     terminal.show_table("Problems", ["name", "Gymnasium id", "about"], rows, texts=3)
+    terminal.answer(problems=[dict(zip(("name", "id", "about"), row, strict=True)) for row in rows])
 
 
 def describe_command(
@@ -42,8 +43,9 @@ def describe_command(
     as_count("--episodes", episodes, least=2)
     as_seed("--seed", seed)
     world = inputs.model_of(model)
-    typer.echo(repr(world))
+    terminal.say(repr(world))
     greedy = np.argmax(world.mean, axis=1)
+    answers: list[dict[str, Any]] = []
     policies = {"uniform": uniform(world), "greedy on the average reward": markov(greedy, world)}
     rows = []
     for name, policy in policies.items():
@@ -51,7 +53,11 @@ def describe_command(
             played = simulate(policy, world, episodes, seed, on_update=show)
         exact, seen = evaluate(policy, world), interval(played.returns)
         rows.append([name, terminal.fixed(exact.value), f"{seen.lower:.4f} .. {seen.upper:.4f}"])
-    terminal.show_table(f"{episodes} episodes each", ["policy", "exact value", "simulated (95 %)"], rows)
+        answers.append({"policy": name, "value": exact.value, "simulated": [seen.lower, seen.upper]})
+    title = f"{terminal.counted(episodes, 'episode')} each"
+    terminal.show_table(title, ["policy", "exact value", "simulated (95 %)"], rows)
+    sizes = ("num_contexts", "num_states", "num_actions", "horizon", "weights", "reward_values")
+    terminal.answer(model={name: getattr(world, name) for name in sizes}, policies=answers)
 
 
 def plan_command(
@@ -66,7 +72,7 @@ def plan_command(
 
     inputs.check_file("--out", out)
     world = inputs.model_of(model)
-    typer.echo(repr(world))
+    terminal.say(repr(world))
     with terminal.live_line() as show:
         found = plan(
             world,
@@ -82,13 +88,21 @@ def plan_command(
     rows = [[row.name, terminal.fixed(row.value, 6), _percent(row.share)] for row in comparison.table]
     terminal.show_table("What policies earn", ["policy", "value", "share of the gain of adapting"], rows)
     met = "as asked" if found.info.converged else f"NOT the {gap:g} asked for: {found.info.reason}"
-    typer.echo(f"optimum between {found.lower:.9g} and {found.upper:.9g}: gap {found.gap:.2g}, {met}")
-    typer.echo(f"policy: controller with {found.policy.size} nodes, {found.nbytes / 1024:.0f} KiB")
+    terminal.say(f"optimum between {found.lower:.9g} and {found.upper:.9g}: gap {found.gap:.2g}, {met}")
+    terminal.say(f"policy: controller with {found.policy.size} nodes, {found.nbytes / 1024:.0f} KiB")
     if out is not None:
         from rewardmix.io import save  # knows every noun, so it takes long to import: only where there is a file
 
         save(out, found)
         _tell_saved(out)
+    terminal.answer(
+        lower=found.lower,
+        upper=found.upper,
+        converged=found.info.converged,
+        reason=found.info.reason,
+        policies=[{"policy": row.name, "value": row.value, "share": row.share} for row in comparison.table],
+        saved=None if out is None else str(out),
+    )
 
 
 def _percent(share: float) -> str:
@@ -96,7 +110,7 @@ def _percent(share: float) -> str:
 
 
 def _tell_saved(out: Path) -> None:
-    typer.echo(f"saved: {out} ({out.stat().st_size / 1024:.0f} KiB)")
+    terminal.say(f"saved: {out} ({out.stat().st_size / 1024:.0f} KiB)")
 
 
 def evaluate_command(
@@ -118,10 +132,13 @@ def evaluate_command(
     place = inputs.model_or_environment(world, modules)
     with terminal.bar("playing", episodes) as show:
         found = evaluate(chosen, place, episodes=episodes, failure=failure, seed=seed, on_update=show)
+    terminal.answer(value=found.value, exact=found.exact, lower=found.lower, upper=found.upper, episodes=found.episodes)
     if found.exact:
-        typer.echo(f"{found.value:.9g} (exact)")
+        terminal.say(f"{found.value:.9g} (exact)")
     else:
-        typer.echo(f"{found.value:.6g} ({found.lower:.6g} .. {found.upper:.6g}, {found.episodes} episodes)")
+        terminal.say(
+            f"{found.value:.6g} ({found.lower:.6g} .. {found.upper:.6g}, {terminal.counted(found.episodes, 'episode')})"
+        )
 
 
 class ExportFormat(StrEnum):
@@ -207,9 +224,14 @@ def _policy_and_model(source: str, model: str | None) -> tuple[Any, RewardMixing
 def report_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that rewardmix learn wrote.")],
     out: Annotated[Path | None, typer.Option(help="File to write; DIR/report.html if none.")] = None,
+    open_page: options.Open = False,
 ) -> None:
     """Make the page of a run again, from its result.json alone."""
     from rewardmix.report import read_result, write_report
 
     inputs.check_file("--out", out)
-    typer.echo(write_report(folder, read_result(folder), out))
+    page = write_report(folder, read_result(folder), out)
+    terminal.say(str(page))
+    terminal.answer(report=str(page))
+    if open_page:
+        terminal.open_page(page)

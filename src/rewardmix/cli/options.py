@@ -7,13 +7,22 @@ from typing import Annotated
 
 import typer
 
+
+def _problems(begun: str) -> list[str]:
+    """Names of problems, for the shell that completes one."""
+    from rewardmix import problems
+
+    return [name for name in (*problems.names(), "coupons") if name.startswith(begun)]
+
+
 WORLD = typer.Argument(
+    autocompletion=_problems,
     metavar="PROBLEM_OR_ENV_ID",
     help="A problem (shop, random:states=10), coupons, any Gymnasium id, or a saved model.",
 )
 MODEL = "A problem (shop), a problem with options (random:states=10,seed=3), or a saved model."
 
-Model = Annotated[str, typer.Argument(help=MODEL)]
+Model = Annotated[str, typer.Argument(help=MODEL, autocompletion=_problems)]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
 Failure = Annotated[float, typer.Option(help="What confidence levels may fail with.")]
 Weights = Annotated[str | None, typer.Option(help="Their shares, 0.3,0.7 or uniform. [estimated]")]
@@ -35,4 +44,6 @@ VisitorOption = Annotated[
 GapOption = Annotated[str | None, typer.Option(help="Longest pause in a session of a visitor: 90s, 30m, 2h.")]
 BinsOption = Annotated[int | None, typer.Option(help="Put rewards of more values into so many bins.")]
 FoldOption = Annotated[int | None, typer.Option(help="Make one of the states that were seen fewer times.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped, or begin.")]
+Open = Annotated[bool, typer.Option("--open", help="Show the report in a browser.")]
 OutFolder = Annotated[Path, typer.Option(help="Folder for the results.")]

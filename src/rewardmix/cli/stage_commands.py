@@ -80,18 +80,25 @@ def _show_explored(found: Exploration, out: Path | None) -> None:
         ["stopped by", found.info.stopped],
     ]
     terminal.show_table(f"Exploration, {found.info.confidence} setting, {found.info.counts}", ["", ""], rows)
-    typer.echo(f"Guarantee: {found.info.guarantee}.")
+    terminal.say(f"Guarantee: {found.info.guarantee}.")
     if out is not None:
-        typer.echo(f"Moments saved to {out}")
+        terminal.say(f"Moments saved to {out}")
+    terminal.answer(
+        episodes=found.episodes,
+        uncertainty=found.uncertainty,
+        pairs={"seen": seen.seen, "never_seen": seen.never_seen, "impossible": seen.impossible, "least": seen.least},
+        stopped=found.info.stopped,
+        saved=None if out is None else str(out),
+    )
 
 
 def theory_command(
-    states: Annotated[int, typer.Option(help="S.")],
-    actions: Annotated[int, typer.Option(help="A.")],
-    horizon: Annotated[int, typer.Option(help="H.")],
+    states: Annotated[int, typer.Option(help="S: how many states.")],
+    actions: Annotated[int, typer.Option(help="A: how many actions.")],
+    horizon: Annotated[int, typer.Option(help="H: steps of an episode.")],
     accuracy: Annotated[float, typer.Option(help="epsilon: how far from the best policy.")] = 0.1,
     separation: Annotated[float, typer.Option(help="delta: the smallest difference of types that is not 0.")] = 0.2,
-    failure: Annotated[float, typer.Option(help="eta.")] = 0.05,
+    failure: Annotated[float, typer.Option(help="eta: what the claim may fail with.")] = 0.05,
 ) -> None:
     """Episodes that the theorems ask for, that the paper's algorithm would use, that the practical setting needs."""
     from rewardmix import theory
@@ -116,6 +123,14 @@ def theory_command(
     ]
     title = f"Episodes for S = {states}, A = {actions}, H = {horizon}, epsilon = {accuracy:g}, delta = {separation:g}"
     terminal.show_table(title, ["", "number", "what it is"], rows)
+    terminal.answer(
+        threshold=stop,
+        lower_bound=theory.lower_bound(*sizes[:2], accuracy),
+        upper_bound=asked,
+        exploration_bound=theory.episode_bound(*sizes, stop, failure),
+        paper=used,
+        practical=theory.practical_episodes(*sizes),
+    )
 
 
 def recover_command(
@@ -159,13 +174,21 @@ def recover_command(
             accuracy=accuracy,
             radius=recovery.hoeffding if deviations is None else recovery.normal(deviations),
         )
-    typer.echo(repr(found.model))
+    terminal.say(repr(found.model))
     _show_recovered(found, rows)
     for line in _certificate_lines(found):
-        typer.echo(line)
+        terminal.say(line)
     if out is not None:
         save(out, found.model)
-        typer.echo(f"saved: {out}")
+        terminal.say(f"saved: {out}")
+    terminal.answer(
+        weights=found.model.weights,
+        rewards=found.model.rewards,
+        lower=found.info.lower,
+        upper=found.info.upper,
+        certificate=_certificate_lines(found),
+        saved=None if out is None else str(out),
+    )
 
 
 def _number_of_contexts(text: str, seen: Any, seed: int) -> int:
@@ -177,9 +200,9 @@ def _number_of_contexts(text: str, seen: Any, seed: int) -> int:
         if not isinstance(seen, Episodes):
             refuse("--contexts", "auto for moments", "a number: choosing it needs whole episodes")
         choice = choose_contexts(seen, seed=seed)
-        typer.echo(choice.sentence)
+        terminal.say(choice.sentence)
         if choice.num_contexts == 1:
-            typer.echo("What follows splits it in two all the same.")
+            terminal.say("What follows splits it in two all the same.")
         return max(choice.num_contexts, 2)
     return number
 

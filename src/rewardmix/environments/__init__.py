@@ -3,6 +3,7 @@
 from rewardmix.environments.households import HouseholdEnv
 from rewardmix.environments.playing import (
     check_horizon,
+    expected_rewards,
     horizon_of,
     is_vector,
     names_of,
@@ -22,6 +23,7 @@ __all__ = [
     "RewardMixingEnv",
     "RewardMixingVectorEnv",
     "check_horizon",
+    "expected_rewards",
     "horizon_of",
     "is_vector",
     "names_of",

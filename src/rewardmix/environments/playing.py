@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -68,7 +68,8 @@ def play(
 ) -> Episodes:
     """Play ``episodes`` episodes through reset and step alone. Episodes may end early; at the horizon they are left.
 
-    The horizon, if it is not given, is the environment's own, or that of a policy that was made for fewer steps.
+    The horizon, if it is not given, is the environment's own, or that of a policy that was made for fewer steps; reward
+    values that neither the caller nor the environment tells are those that the policy knows.
     ``go_on`` leaves the random numbers of an environment that was seeded before as they are.
     The environment is seeded at the first reset only, so that its episodes differ.
     """
@@ -83,7 +84,8 @@ def play(
     states = np.full((episodes, length + 1), ABSENT, state_width(num_states))
     actions = np.full((episodes, length), ABSENT, action_width(num_actions))
     rewards = np.full((episodes, length), np.nan)
-    values = reward_values_of(env) if reward_values is None else reward_values
+    declared = reward_values_of(env) if reward_values is None else reward_values
+    values = getattr(policy, "reward_values", None) if declared is None else declared
     rng = generator(seed, Role.PLAYED_ACTIONS)
     own = None if go_on and was_seeded(env) else seed_for(seed, Role.PLAYED_ENVIRONMENT)
     for episode in range(episodes):
@@ -143,8 +145,13 @@ def _checked_reward(reward: Any, values: Floats | None, episode: int, step: int)
     if not np.isfinite(reward):
         refuse(f"reward of episode {episode}, step {step}", reward, "a finite number")
     if values is not None and np.abs(values - reward).min() > SAME_REWARD:
-        refuse(f"reward of episode {episode}, step {step}", reward, f"one of the reward values {values.tolist()}")
+        refuse(f"reward of episode {episode}, step {step}", reward, expected_rewards(values.tolist()))
     return float(reward)
+
+
+def expected_rewards(values: Sequence[float]) -> str:
+    """Which rewards are expected of an environment, and how others are told."""
+    return f"one of the reward values {list(values)}; tell all of them: reward_values=(...), or --rewards when typed"
 
 
 def names_of(world: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -142,7 +142,7 @@ class EnvironmentEngine:
         for z, value in enumerate(self.values):
             if abs(value - float(reward)) <= 1e-9:
                 return z
-        refuse(f"reward of episode {episode}, step {step}", reward, f"one of the reward values {self.values}")
+        refuse(f"reward of episode {episode}, step {step}", reward, environments.expected_rewards(self.values))
 
 
 class One:
