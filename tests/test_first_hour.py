@@ -166,7 +166,7 @@ def test_shells_complete(words, offered):
 
 
 def test_environments_with_other_rewards_are_learned_when_told(tmp_path):
-    refused = run("learn", "CliffWalking-v1", "--episodes", "5", cwd=tmp_path)
+    refused = run("learn", "CliffWalking-v1", "--horizon", "20", "--episodes", "5", cwd=tmp_path)
     assert refused.returncode == 2
     assert "expected one of the reward values [0.0, 1.0]; tell all of them: reward_values=(...)" in refused.stderr
     assert "--rewards" in refused.stderr
