@@ -29,7 +29,7 @@ EVIDENCE: Mapping[str, str] = {
 FAR = 4.0
 """Two values that are so many standard errors apart disagree."""
 
-SHOWN = 1e-3
+VISIBLE = 1e-3
 """Values that differ by less are the same to a reader, however exact they are."""
 
 
@@ -103,7 +103,7 @@ def disagreement(planned: float, planned_error: float, value: float, error: floa
         error: of that.
         evidence: a key of ``EVIDENCE``.
     """
-    if not abs(planned - value) > max(FAR * (planned_error**2 + error**2) ** 0.5, SHOWN):
+    if not abs(planned - value) > max(FAR * (planned_error**2 + error**2) ** 0.5, VISIBLE):
         return []
     numbers = {"planned": planned, "value": value, "error": error}
     return [Fact("disagreement", "estimated", (), numbers, {"evidence": EVIDENCE[evidence]})]

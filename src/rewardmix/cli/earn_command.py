@@ -37,7 +37,7 @@ def earn_command(
     inputs.check_folder("--out", out)
     place = inputs.model_or_environment(world, modules)
     checkpoint = inputs.checkpoint_of(out, resume)
-    if resume and inputs.finished(out, settings):
+    if resume and inputs.is_finished(out, settings):
         terminal.say_finished(out)
         return
     began = time.monotonic()

@@ -250,7 +250,7 @@ def checkpoint_of(out: Path, resume: bool) -> Path:
     return folder
 
 
-def finished(out: Path, settings: Mapping[str, Any]) -> bool:
+def is_finished(out: Path, settings: Mapping[str, Any]) -> bool:
     """Whether a folder holds a whole run with these settings; a whole one with others is refused."""
     if (out / "checkpoint").exists() or not (out / "result.json").is_file():
         return False

@@ -66,7 +66,7 @@ def learn_command(
     settings = LearnOptions.of(typed, config)
     place = inputs.model_or_environment(settings.world, settings.modules)
     checkpoint = inputs.checkpoint_of(out, resume)
-    if resume and inputs.finished(out, dataclasses.asdict(settings)):
+    if resume and inputs.is_finished(out, dataclasses.asdict(settings)):
         terminal.say_finished(out)
         return
     began = time.monotonic()
@@ -117,7 +117,7 @@ def _teller(stages: terminal.Stages, budget: int | None) -> Any:
     def tell(stage: Stage) -> None:
         detail: Any = stage.detail
         if stage.name == "forecast":
-            terminal.note(f"without a budget: perhaps {detail:.2g} episodes, more if the rewards are noisy")
+            terminal.remark(f"without a budget: perhaps {detail:.2g} episodes, more if the rewards are noisy")
         elif stage.name == "explore":
             known = f"{detail.pairs:,} pairs seen, uncertainty {detail.uncertainty:.2f}"
             stages.tell("explore", f"{terminal.counted(detail.episodes, 'episode')}, {known}", detail.episodes, budget)

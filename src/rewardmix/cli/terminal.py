@@ -46,7 +46,7 @@ def answer(**parts: Any) -> None:
         typer.echo(as_json(plain(parts)))
 
 
-def note(text: str) -> None:
+def remark(text: str) -> None:
     """Say on the side how it is going; where nobody watches, nothing."""
     if _watched():
         typer.echo(_wrapped(text), err=True)
