@@ -5,17 +5,19 @@ CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test documents browser machines another lowest mutants fuzz check lint types docs figures bench bench-full clean
+.PHONY: demo test documents browser postgres machines another lowest mutants fuzz check lint types docs figures bench bench-full clean
 
 demo: $(VENV)/core
 	rm -rf runs/demo
 	$(BIN)/rewardmix learn shop --episodes 5000 --out runs/demo
 
-# The library's tests. Those of the report page drive Debian's chromium (make browser); where it is missing they are
-# skipped, but not where CI is set: there they fail.
+# The library's tests. Those of the report page drive Debian's chromium (make browser), those of the service start Debian's
+# PostgreSQL (make postgres); where one is missing they are skipped, but not where CI is set: there they fail.
 test: $(VENV)/dev
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 	  echo "NO BROWSER: the tests of the report page will be skipped; make browser installs chromium, as root"
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	  echo "NO POSTGRESQL: the tests of several servers will be skipped; make postgres installs it, as root"
 	$(BIN)/python -m pytest -n 2 tests --ignore=tests/documents
 
 # What is written: code blocks of the pages, examples, tables against results, links, names.
@@ -38,6 +40,13 @@ browser:
 	  echo "installing chromium"; \
 	  apt-get install -y -qq chromium >/dev/null 2>&1 || \
 	  { apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq chromium >/dev/null; }; }
+
+# PostgreSQL for the tests of the service, by apt. They start one of their own, which only they can reach.
+postgres:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+	  echo "installing postgresql"; \
+	  apt-get install -y -qq postgresql >/dev/null 2>&1 || \
+	  { apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq postgresql >/dev/null; }; }
 
 # The tests that compare bits, on this machine as it is and on others that it can play (benchmarks/machines/emulated.py).
 machines: $(VENV)/dev

@@ -34,7 +34,8 @@ DOORS = {
     "distributed": {"logs"},
     "starlette": {"service"},
     "uvicorn": {"service"},
-    "sqlite3": {"service"},
+    "sqlite3": {"service/databases.py"},
+    "psycopg": {"service/databases.py"},
     "pandas": set(),
     "pickle": set(),
 }

@@ -6,6 +6,7 @@ import pytest
 
 import rewardmix as rm
 from rewardmix.service import Desk, DeskLimits, ServeSettings, Store
+from service.running_postgres import Postgres, need_postgres, place_of
 
 
 @pytest.fixture(scope="session")
@@ -14,9 +15,23 @@ def plan():
     return rm.plan(replace(model, state_names=("home", "list", "item"), action_names=("a", "b", "c")))
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    need_postgres()
+    running = Postgres()
+    yield running
+    running.remove()
+
+
 @pytest.fixture
-def store(tmp_path):
-    opened = Store(tmp_path / "sessions.sqlite")
+def place(request):
+    """Where the store is; modules whose tests are run with both kinds have a ``place`` of their own."""
+    return place_of("sqlite", request)
+
+
+@pytest.fixture
+def store(place):
+    opened = Store(place)
     yield opened
     opened.close()
 

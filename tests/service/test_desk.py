@@ -8,6 +8,12 @@ import rewardmix as rm
 from rewardmix._core.errors import InputError
 from rewardmix.service import Desk, Store
 from rewardmix.service.messages import Begin, Observed, Refusal, as_begin, as_observed, parsed
+from service.running_postgres import KINDS, place_of
+
+
+@pytest.fixture(params=KINDS)
+def place(request):
+    return place_of(request.param, request)
 
 
 def begun(desk, state="home", key=None):
@@ -115,6 +121,7 @@ def test_open_sessions_are_limited_and_idle_ones_make_room(desk_of, monkeypatch)
     assert desk.count().result() == 2
 
 
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 def test_ten_thousand_abandoned_sessions_break_nothing(desk_of, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("time.time", lambda: now[0])

@@ -37,7 +37,7 @@ def test_a_log_has_what_was_decided_and_earned(desk_of, store, tmp_path, plan):
         states = [names[s] for s in rng.integers(3, size=length)]
         expected += visit(desk, states, rng.integers(2, size=length).astype(float).tolist())
     desk.begin(Begin("home", None)).result()  # nothing earned yet: no row
-    done = export_log(store.path, tmp_path / "log.parquet")
+    done = export_log(store.place, tmp_path / "log.parquet")
     assert (done.sessions, done.rows, done.left_out) == (20, len(expected), 0)
     table = parquet.read_table(tmp_path / "log.parquet").to_pydict()
     columns = [table[name] for name in ("state", "action", "reward", "propensity")]
@@ -56,7 +56,7 @@ def test_a_session_is_left_out_from_an_unknown_state_on(desk_of, store, tmp_path
     desk = desk_of()
     visit(desk, ["home", "list", "nowhere", "item"], [1.0, 0.0, 1.0, 1.0])
     visit(desk, ["nowhere", "home"], [1.0, 1.0])
-    done = export_log(store.path, tmp_path / "log.parquet")
+    done = export_log(store.place, tmp_path / "log.parquet")
     assert (done.sessions, done.rows, done.left_out) == (1, 2, 4)
     assert logs.read(str(tmp_path / "log.parquet")).notes.rows == 2
 
@@ -64,7 +64,7 @@ def test_a_session_is_left_out_from_an_unknown_state_on(desk_of, store, tmp_path
 def test_nothing_to_export_is_said(desk_of, store, tmp_path):
     desk_of().begin(Begin("home", None)).result()
     with pytest.raises(InputError, match="no session with a reward"):
-        export_log(store.path, tmp_path / "log.parquet")
+        export_log(store.place, tmp_path / "log.parquet")
     with pytest.raises(InputError, match="a store of rewardmix serve"):
         export_log(tmp_path / "nothing", tmp_path / "log.parquet")
 
@@ -84,22 +84,22 @@ def test_commands_read_a_store(desk_of, store, tmp_path, plan):
             state = int(rng.choice(3, p=model.transition[state, answer["action"]]))
             told = Observed(step, reward, state if step < 3 else None)
             answer = desk.go_on(answer["session"], told).result().body
-    command = [sys.executable, "-m", "rewardmix", "fit", str(store.path), "--resamples", "2", "--out", "run"]
+    command = [sys.executable, "-m", "rewardmix", "fit", str(store.place), "--resamples", "2", "--out", "run"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "200 episodes, 800 rows" in done.stdout
-    checked = [sys.executable, "-m", "rewardmix", "check", str(store.path), "--contexts", "2"]
+    checked = [sys.executable, "-m", "rewardmix", "check", str(store.place), "--contexts", "2"]
     done = subprocess.run(checked, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "200 episodes, 800 rows; 3 states, 3 actions" in done.stdout
     fitted = rm.load(tmp_path / "run" / "policy.safetensors")
     assert fitted.model.state_names == model.state_names
     assert fitted.model.horizon == 4
-    types = [sys.executable, "-m", "rewardmix", "posterior", "run", str(store.path), "--out", "types.parquet"]
+    types = [sys.executable, "-m", "rewardmix", "posterior", "run", str(store.place), "--out", "types.parquet"]
     done = subprocess.run(types, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "200 episodes in types.parquet" in done.stdout
     table = parquet.read_table(tmp_path / "types.parquet")
-    export_log(store.path, tmp_path / "log.parquet")
+    export_log(store.place, tmp_path / "log.parquet")
     assert table.equals(logs.posterior_types(fitted.model, tmp_path / "log.parquet"))
     assert set(table["episode"].to_pylist()) == set(sessions)

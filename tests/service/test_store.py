@@ -5,8 +5,9 @@ import sqlite3
 import pytest
 
 from rewardmix._core.errors import InputError
+from rewardmix.service.databases import is_store, open_database
 from rewardmix.service.records import PROMOTED, Records, StoredPolicy, VersionRow
-from rewardmix.service.store import Store, StoreDown, is_store, open_store
+from rewardmix.service.store import Store, StoreDown
 
 
 def versioned(records, digest, plan=b"plan"):
@@ -26,7 +27,7 @@ def add(number):
 def test_what_was_acknowledged_is_in_the_file(store):
     numbers = [future.result() for future in [store.submit(add(i)) for i in range(600)]]
     assert len(set(numbers)) == 600
-    other = sqlite3.connect(store.path)
+    other = sqlite3.connect(store.place)
     assert other.execute("SELECT COUNT(*) FROM sessions").fetchone() == (600,)
     assert other.execute("SELECT value FROM totals WHERE name = 'open'").fetchone() == (600,)
     other.close()
@@ -46,7 +47,7 @@ def test_a_job_that_fails_is_undone_alone(store):
 
 def test_a_full_disk_refuses_whole_jobs_and_the_store_recovers(store):
     store.submit(add(0)).result()
-    ask = store._connection.execute
+    ask = store.database.ask
     pages = store.submit(lambda records: ask("PRAGMA page_count").fetchone()[0]).result()
     ask(f"PRAGMA max_page_count={pages}")
 
@@ -62,8 +63,8 @@ def test_a_full_disk_refuses_whole_jobs_and_the_store_recovers(store):
 
 
 def test_settings_that_make_it_durable(store):
-    assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store.database.ask("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store.database.ask("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_idle_sessions_do_not_count_as_open(store):
@@ -87,5 +88,5 @@ def test_a_store_is_known_by_its_file_and_nothing_else_is_taken_for_one(tmp_path
         with pytest.raises(InputError, match="store: found"):
             Store(tmp_path / name)
     with pytest.raises(InputError, match="store: found"):
-        open_store(tmp_path / "nothing", new=False)
+        open_database(tmp_path / "nothing", new=False)
     assert not (tmp_path / "nothing").exists()

@@ -7,7 +7,13 @@ import pytest
 import rewardmix as rm
 from rewardmix.service import Desk
 from rewardmix.service.messages import Begin, Choose, Observed, Refusal, as_choose
+from service.running_postgres import KINDS, place_of
 from service.running_service import in_thread, need_server
+
+
+@pytest.fixture(params=KINDS)
+def place(request):
+    return place_of(request.param, request)
 
 
 def begun(desk):

@@ -143,8 +143,8 @@ def method_of(text: str, *names: str) -> Any:
 
 def log_in(source: Any, stack: ExitStack) -> Any:
     """The log that is meant: the sessions of a store as a temporary file, anything else as it is."""
+    from rewardmix.service.databases import is_store
     from rewardmix.service.exporting import export_log
-    from rewardmix.service.store import is_store
 
     if not isinstance(source, str) or not is_store(source):
         return source

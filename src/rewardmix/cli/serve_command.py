@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 def serve_command(
     source: Annotated[Path, typer.Argument(metavar="RUN_OR_POLICY", help="Folder of a run, or a saved plan.")],
     *,
-    store: Annotated[Path, typer.Option(help="File that keeps the sessions; made if it is not there.")] = Path(
-        "sessions.sqlite"
-    ),
+    store: Annotated[
+        str,
+        typer.Option(
+            envvar="REWARDMIX_STORE",
+            show_envvar=False,
+            help="File that keeps the sessions, made if it is not there; or postgresql://USER@HOST/DATABASE.",
+        ),
+    ] = "sessions.sqlite",
     host: Annotated[
         str, typer.Option(help="Address to listen at; one that others can reach needs a token.")
     ] = "127.0.0.1",
@@ -31,15 +36,19 @@ def serve_command(
     default_action: Annotated[
         str | None, typer.Option(help="Name or number of what is played in an unknown state. [the best at the start]")
     ] = None,
+    learn: Annotated[bool, typer.Option("--learn", help="Learn from the sessions, and swap in new versions.")] = False,
+    learn_every: Annotated[int, typer.Option(help="Finished sessions from one refit to the next, at least.")] = 500,
     most_open: Annotated[int, typer.Option(help="Open sessions beyond which none begins.")] = 100_000,
 ) -> None:
     """Decide for sessions over HTTP, and remember every decision and reward."""
-    from rewardmix.service import Address, DeskLimits, ServeSettings, serve
+    from rewardmix.service import Address, DeskLimits, RefitSettings, ServeSettings, serve
+    from rewardmix.service.databases import is_address, shown_store
     from rewardmix.service.serving import token_in
 
-    inputs.check_file("--store", store)
+    if not is_address(store):
+        inputs.check_file("--store", Path(store))
     address = Address(host, port, None if token_file is None else token_in(token_file))
-    limits = DeskLimits(most_open)
+    limits, refits = DeskLimits(most_open), RefitSettings(learn_every)
     plan = _plan_in(source)
     settings = ServeSettings(explore, holdout, _action_of(default_action, plan.model))
     serve(
@@ -48,7 +57,8 @@ def serve_command(
         settings=settings,
         limits=limits,
         address=address,
-        on_start=lambda place: typer.echo(f"serving at {place}, sessions in {store}"),
+        learning=refits if learn else None,
+        on_start=lambda place: typer.echo(f"serving at {place}, sessions in {shown_store(store)}"),
     )
 
 

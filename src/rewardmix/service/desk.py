@@ -20,6 +20,7 @@ from rewardmix.report.playable import as_json, playable
 from rewardmix.service.deciding import Decided, ServedPlan, ServeSettings
 from rewardmix.service.messages import Begin, Choose, Observed, Refusal
 from rewardmix.service.records import Records, SessionRow, StepRow, Totals
+from rewardmix.service.refitting import RefitSettings, next_refit
 from rewardmix.service.store import Store
 from rewardmix.service.versions import plan_from, policy_of_plan, start_with, told_version
 
@@ -75,6 +76,8 @@ class Desk:
         self._versions: dict[int, ServedPlan] = {}
         self._policy = 0, ""
         self.version = store.submit(lambda records: start_with(records, policy)).result()
+        self.learning: RefitSettings | None = None
+        self.problem = ""
         self.on_finished: Callable[[int], None] = lambda finished: None
 
     def begin(self, asked: Begin) -> Future[Reply]:
@@ -129,11 +132,18 @@ class Desk:
                     "current": totals.current,
                     "held": totals.held,
                     "finished_sessions": totals.finished,
+                    "learning": self._learning(records),
                     "versions": [told_version(row, totals) for row in records.versions()],
                 }
             )
 
         return self.store.submit(job)
+
+    def _learning(self, records: Records) -> dict[str, Any] | None:
+        """When it learns next, and what went wrong; None if it does not learn."""
+        if self.learning is None:
+            return None
+        return {"every": self.learning.every, "next": next_refit(records, self.learning), "problem": self.problem}
 
     def choose(self, version: int, asked: Choose) -> Future[Reply]:
         """Give new sessions a version by hand; sessions that have begun go on with theirs."""
@@ -142,7 +152,7 @@ class Desk:
             if records.version(version) is None:
                 raise Refusal(404, "no_such_version", "there is no version with this number")
             records.promote(version)
-            records.set_total("held", asked.hold)
+            records.set_total("held", int(asked.hold))
             row = records.version(version)
             assert row is not None
             return Reply(told_version(row, records.totals()), {("versions_chosen", ""): 1})

@@ -5,7 +5,6 @@ A row is a step whose reward was told. From the first state on that the policy d
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from rewardmix.logs import arrow
 from rewardmix.logs.sources import METADATA, described
 from rewardmix.logs.writing import replacing
 from rewardmix.service.records import Records
-from rewardmix.service.store import open_store
+from rewardmix.service.store import reading_store
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,23 @@ def export_log(store: str | Path, out: str | Path) -> Exported:
         store: file of ``rewardmix serve``; it may be in use.
         out: file to write.
     """
-    with contextlib.closing(open_store(Path(store), new=False)) as connection:
-        connection.execute("BEGIN")  # one moment of the store, however long this takes
-        records = Records(connection)
-        worlds = records.worlds()
-        columns, left_out = _columns(records)
-        connection.execute("COMMIT")
+    with reading_store(store) as records:
+        return write_log(records, out)
+
+
+def write_log(records: Records, out: str | Path, until: int | None = None, horizon: int | None = None) -> Exported:
+    """Write sessions to a Parquet file.
+
+    Args:
+        records: one moment of a store.
+        out: file to write.
+        until: only the first so many sessions that finished, as they were then.
+        horizon: steps of a session that are written; left out, all.
+    """
+    columns, left_out = _columns(records, until, horizon)
     if not columns["episode"]:
-        refuse("store", f"no session with a reward in {str(store)!r}", "at least one")
-    world = json.loads(worlds[0])
+        refuse("store", "no session with a reward", "at least one, in states that the policy knows")
+    world = json.loads(records.worlds()[0])
     about = {
         "num_states": world["states"],
         "num_actions": world["actions"],
@@ -63,11 +70,13 @@ def export_log(store: str | Path, out: str | Path) -> Exported:
     return Exported(len(set(columns["episode"])), len(columns["episode"]), left_out)
 
 
-def _columns(records: Records) -> tuple[dict[str, list[Any]], int]:
+def _columns(records: Records, until: int | None, horizon: int | None) -> tuple[dict[str, list[Any]], int]:
     names = ("episode", "step", "state", "action", "reward", "propensity", "version", "arm", "next_state")
     columns: dict[str, list[Any]] = {name: [] for name in names}
     lost, left_out = "", 0
-    for row in records.paid_rows():
+    for row in records.paid_rows(until):
+        if horizon is not None and row[1] >= horizon:
+            continue
         if row[0] == lost or row[2] is None:
             lost, left_out = row[0], left_out + 1
             continue

@@ -28,7 +28,7 @@ _VERSION: dict[str, Any] = {
     "parent": {"type": ["integer", "null"], "description": "The version of new sessions when it was learned."},
     "added": {"type": "string", "format": "date-time"},
     "digest": {"type": "string", "description": "SHA-256 of the policy."},
-    "reason": {"type": "string", "description": "Why it was not promoted."},
+    "reason": {"type": "string", "description": "Why it was not promoted by itself."},
     "evidence": {"type": "object", "description": "What the fit and the check-up say."},
 }
 
@@ -109,11 +109,21 @@ _SCHEMAS: dict[str, Any] = {
     },
     "Versions": {
         "type": "object",
-        "required": ["current", "held", "finished_sessions", "versions"],
+        "required": ["current", "held", "finished_sessions", "learning", "versions"],
         "properties": {
             "current": {"type": "integer", "description": "The version that new sessions get."},
             "held": {"type": "boolean", "description": "Chosen by hand, to stay."},
             "finished_sessions": {"type": "integer", "description": "Sessions that ended or fell silent, ever."},
+            "learning": {
+                "type": ["object", "null"],
+                "description": "null: it does not learn.",
+                "required": ["every", "next", "problem"],
+                "properties": {
+                    "every": {"type": "integer"},
+                    "next": {"type": "integer", "description": "Finished sessions at which it learns again."},
+                    "problem": {"type": "string", "description": "Why the last refit did not end."},
+                },
+            },
             "versions": {"type": "array", "items": {"$ref": "#/components/schemas/Version"}},
         },
     },

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rewardmix.service.deciding import Decided
 
 SCHEMA_OF_STORE = """
 CREATE TABLE versions (
-    version INTEGER PRIMARY KEY, digest TEXT NOT NULL, plan BLOB NOT NULL, world TEXT NOT NULL, added REAL NOT NULL,
-    parent INTEGER, learned_from INTEGER UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL, evidence TEXT NOT NULL);
+    version {whole} PRIMARY KEY, digest TEXT NOT NULL, plan {bytes} NOT NULL, world TEXT NOT NULL,
+    added {real} NOT NULL, parent {whole}, learned_from {whole} UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
+    evidence TEXT NOT NULL);
 CREATE TABLE sessions (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, retry_key TEXT UNIQUE,
-    version INTEGER NOT NULL REFERENCES versions, arm TEXT NOT NULL, touched REAL NOT NULL,
-    open INTEGER NOT NULL, ended INTEGER NOT NULL DEFAULT 0, finished INTEGER UNIQUE, paid INTEGER);
+    number {number}, id TEXT NOT NULL UNIQUE, retry_key TEXT UNIQUE,
+    version {whole} NOT NULL REFERENCES versions, arm TEXT NOT NULL, touched {real} NOT NULL,
+    open {whole} NOT NULL, ended {whole} NOT NULL DEFAULT 0, finished {whole} UNIQUE, paid {whole});
 CREATE INDEX waiting ON sessions (touched) WHERE open = 1;
 CREATE TABLE steps (
-    number INTEGER NOT NULL REFERENCES sessions, step INTEGER NOT NULL, state INTEGER, said TEXT,
-    action INTEGER NOT NULL, propensity REAL NOT NULL, node INTEGER, belief TEXT NOT NULL, decided REAL NOT NULL,
-    reward REAL, PRIMARY KEY (number, step)) WITHOUT ROWID;
-CREATE TABLE totals (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+    number {whole} NOT NULL REFERENCES sessions, step {whole} NOT NULL, state {whole}, said TEXT,
+    action {whole} NOT NULL, propensity {real} NOT NULL, node {whole}, belief TEXT NOT NULL, decided {real} NOT NULL,
+    reward {real}, PRIMARY KEY (number, step)){clustered};
+CREATE TABLE totals (name TEXT PRIMARY KEY, value {whole} NOT NULL);
 INSERT INTO totals VALUES ('open', 0), ('finished', 0), ('current', 0), ('given', 0), ('held', 0);
 """
+"""Tables; the types of their columns are what the database calls them."""
 
 PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
 """What became of a version: new sessions got it, the check-up contradicted it, or somebody holds another one."""
@@ -67,7 +69,7 @@ class VersionRow:
         parent: version that new sessions got when this one was learned; None: it was given.
         learned_from: how many finished sessions it was learned from; None: it was given.
         state: PROMOTED, REFUSED or WAITING.
-        reason: why it was not promoted, or "".
+        reason: why it was not promoted by itself, or "".
         evidence: what is known of it, as JSON.
     """
 
@@ -134,20 +136,58 @@ class StepRow:
     reward: float | None
 
 
-class Records:
-    """What a job may ask and change."""
+class Asked(Protocol):
+    """Who answers SQL."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._ask = connection.execute
+    def ask(self, text: str, values: Sequence[Any] = (), /) -> Any:
+        """A cursor with the answer to one statement, which has ``?`` for each value."""
+
+
+class Records:
+    """What jobs may ask and change in one transaction.
+
+    Totals change with almost every job: they are read once and written at the end (``flush``).
+
+    Attributes:
+        writes: how often something was changed.
+    """
+
+    def __init__(self, database: Asked) -> None:
+        self._database = database
+        self.writes = 0
+        self._totals: dict[str, int] = {}
+        self._changed: set[str] = set()
+
+    def flush(self) -> None:
+        """Write the totals that have changed."""
+        for name in sorted(self._changed):
+            self._ask("UPDATE totals SET value = ? WHERE name = ?", (self._totals[name], name))
+        self._changed.clear()
+
+    def forget(self) -> None:
+        """Take the totals for unknown, after something was undone."""
+        self._totals.clear()
+        self._changed.clear()
+
+    def _ask(self, text: str, values: Sequence[Any] = ()) -> Any:
+        self.writes += not text.startswith("SELECT")
+        return self._database.ask(text, values)
 
     def totals(self) -> Totals:
         """The numbers beside the tables."""
-        found = dict(self._ask("SELECT name, value FROM totals").fetchall())
+        found = self._known_totals()
         return Totals(found["open"], found["finished"], found["current"], found["given"], bool(found["held"]))
+
+    def _known_totals(self) -> dict[str, int]:
+        if not self._totals:
+            self._totals.update(self._ask("SELECT name, value FROM totals").fetchall())
+        return self._totals
 
     def set_total(self, name: str, value: int) -> None:
         """Change one of the numbers."""
-        self._ask("UPDATE totals SET value = ? WHERE name = ?", (value, name))
+        self.writes += 1
+        self._known_totals()[name] = value
+        self._changed.add(name)
 
     def version_of(self, digest: str) -> int | None:
         """The version that was given with this content, if there is one."""
@@ -177,7 +217,7 @@ class Records:
 
     def promote(self, version: int) -> None:
         """From now on new sessions get this version."""
-        self._ask("UPDATE versions SET state = ?, reason = '' WHERE version = ?", (PROMOTED, version))
+        self._ask("UPDATE versions SET state = ? WHERE version = ?", (PROMOTED, version))
         self.set_total("current", version)
 
     def learned_until(self) -> int:
@@ -198,7 +238,7 @@ class Records:
 
     def session_of_key(self, key: str) -> SessionRow | None:
         """A session by the key that it was begun with."""
-        return self._session("retry_key", key)
+        return self._session("retry_key", _kept_key(key))
 
     def _session(self, column: str, value: str) -> SessionRow | None:
         columns = "number, id, version, arm, open, ended, finished"
@@ -209,12 +249,14 @@ class Records:
 
     def add_session(self, id: str, key: str | None, version: int, arm: str, now: float) -> SessionRow:
         """A new session."""
-        row = (id, key, version, arm, now)
+        row = (id, None if key is None else _kept_key(key), version, arm, now)
         added = self._ask(
-            "INSERT INTO sessions (id, retry_key, version, arm, touched, open) VALUES (?, ?, ?, ?, ?, 1)", row
-        )
+            "INSERT INTO sessions (id, retry_key, version, arm, touched, open) VALUES (?, ?, ?, ?, ?, 1) "
+            "RETURNING number",
+            row,
+        ).fetchone()
         self._count_open(1)
-        return SessionRow(int(added.lastrowid or 0), id, version, arm, True, False, False)
+        return SessionRow(int(added[0]), id, version, arm, True, False, False)
 
     def step(self, number: int, step: int | None = None) -> StepRow | None:
         """A step of a session; the last one if none is named."""
@@ -245,7 +287,8 @@ class Records:
                 now,
             ),
         )
-        self._ask("UPDATE sessions SET touched = ?, open = 1 WHERE number = ?", (now, session.number))
+        if choice.step:  # a session that begins has just been touched
+            self._ask("UPDATE sessions SET touched = ?, open = 1 WHERE number = ?", (now, session.number))
         self._count_open(not session.open)
 
     def pay(self, number: int, step: int, reward: float) -> None:
@@ -298,7 +341,7 @@ class Records:
 
     def _count_open(self, change: int) -> None:
         if change:
-            self._ask("UPDATE totals SET value = value + ? WHERE name = 'open'", (int(change),))
+            self.set_total("open", self._known_totals()["open"] + int(change))
 
     def paid_rows(self, until: int | None = None) -> Iterator[tuple[Any, ...]]:
         """(id, step, state, action, reward, propensity, version, arm, next state) of each step with a reward.
@@ -316,6 +359,11 @@ class Records:
                 () if until is None else (until,),
             )
         )
+
+
+def _kept_key(key: str) -> str:
+    """A key of a client as it is stored: nothing that the store tells begins a session again."""
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def _step_of(row: tuple[Any, ...]) -> StepRow:

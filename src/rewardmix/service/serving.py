@@ -18,6 +18,8 @@ from rewardmix._core.checks import as_count, refuse
 from rewardmix.planning import Plan
 from rewardmix.service.deciding import ServeSettings
 from rewardmix.service.desk import Desk, DeskLimits
+from rewardmix.service.learner import BackgroundLearner
+from rewardmix.service.refitting import RefitSettings
 from rewardmix.service.store import Store
 
 SHORTEST_TOKEN = 16
@@ -77,16 +79,18 @@ def serve(
     settings: ServeSettings | None = None,
     limits: DeskLimits | None = None,
     address: Address | None = None,
+    learning: RefitSettings | None = None,
     on_start: Callable[[str], None] | None = None,
 ) -> None:
     """Reply requests until the process is told to stop.
 
     Args:
         plan: what sessions are answered by.
-        store: file that keeps them, made if it is not there.
+        store: file that keeps them, made if it is not there, or the address of a PostgreSQL.
         settings: exploration, holdout and the default action.
         limits: of open sessions.
         address: host, port and token.
+        learning: when to learn from the sessions; None: never.
         on_start: called with the address once it answers.
     """
     try:
@@ -96,12 +100,14 @@ def serve(
     except ImportError as error:
         raise ImportError("serve needs Starlette and uvicorn: pip install 'rewardmix[serve]'") from error
     where = address or Address()
-    kept = Store(store)
+    kept, learner = Store(store), None
     try:
-        app = application(Desk(kept, plan, settings, limits), where.token)
+        desk = Desk(kept, plan, settings, limits)
+        app = application(desk, where.token)
         log_as_json(sys.stderr)
         with listening_at(where.host, where.port) as listening:
             host = f"[{where.host}]" if ":" in where.host else where.host
+            learner = None if learning is None else BackgroundLearner(desk, store, learning)
             if on_start is not None:
                 on_start(f"http://{host}:{listening.getsockname()[1]}")
             config = uvicorn.Config(
@@ -115,6 +121,8 @@ def serve(
             )
             uvicorn.Server(config).run(sockets=[listening])
     finally:
+        if learner is not None:
+            learner.close()
         kept.close()
 
 

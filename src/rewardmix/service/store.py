@@ -1,58 +1,61 @@
-"""Where a service keeps its records: an SQLite file.
+"""The store of a service: one thread that works on its records.
 
-One thread writes. It takes all jobs that wait, runs them in one transaction, and tells their results only when the
-commit is on the disk (write-ahead log, ``synchronous=FULL``): what was acknowledged survives a kill and a cut of the
-power. A job reads, decides and writes as one, so nothing comes between.
+It takes all jobs that wait, runs them in one transaction, and tells their results only when the commit is on the disk:
+what was acknowledged survives a kill and a cut of the power. A job reads, decides and writes as one, so nothing comes
+between.
 """
 
 from __future__ import annotations
 
 import queue
-import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rewardmix._core.checks import refuse
-from rewardmix.service.records import SCHEMA_OF_STORE, Records
+from rewardmix.service.databases import open_database
+from rewardmix.service.records import Records
 
 _T = TypeVar("_T")
-
-STORE_ID = 0x726D7831
-"""Application id of the file."""
 
 AT_ONCE = 256
 """Most jobs of one transaction."""
 
+Outcome = tuple[Any, Exception | None]
+"""(result, None), or (None, why a job failed)."""
+
 
 class StoreDown(Exception):
-    """The store cannot be written or read now; nothing of the job was kept."""
+    """The store cannot be written or read now. What was asked may be sent again."""
+
+
+class _HalfDone(Exception):
+    """A job failed after it had written."""
 
 
 class Store:
-    """An SQLite file with one thread that writes to it."""
+    """A database with one thread that works on it."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._connection = open_store(self.path)
-        self._records = Records(self._connection)
+    def __init__(self, place: str | Path) -> None:
+        self.place = str(place)
+        self.database = open_database(place)
         self._jobs: queue.SimpleQueue[tuple[Callable[[Records], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
     def submit(self, job: Callable[[Records], _T]) -> Future[_T]:
-        """Run a job in a transaction; its result is there when it is durable."""
+        """Run a job in a transaction; its result is there when it is durable. A job may be run more than once."""
         future: Future[_T] = Future()
         self._jobs.put((job, future))
         return future
 
     def close(self) -> None:
-        """Finish what waits, and close the file."""
+        """Finish what waits, and close the database."""
         self._jobs.put(None)
         self._thread.join()
-        self._connection.close()
+        self.database.close()
 
     def _work(self) -> None:
         while True:
@@ -67,11 +70,9 @@ class Store:
 
     def _commit(self, batch: list[tuple[Callable[[Records], Any], Future[Any]]]) -> None:
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            outcomes = [self._outcome(job) for job, _ in batch]
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
+            outcomes = self._outcomes([job for job, _ in batch])
+        except self.database.failures as error:
+            self.database.roll_back()
             for _, future in batch:
                 future.set_exception(StoreDown(str(error)))
             return
@@ -81,61 +82,51 @@ class Store:
             else:
                 future.set_exception(failure)
 
-    def _outcome(self, job: Callable[[Records], Any]) -> tuple[Any, Exception | None]:
-        """(result, None), or (None, why the job failed) with its changes undone."""
-        self._connection.execute("SAVEPOINT job")
+    def _outcomes(self, jobs: list[Callable[[Records], Any]]) -> list[Outcome]:
+        """What jobs come to in one transaction; only where one has to be undone alone, each with a way back."""
+        for run in (self._run, self._run_with_way_back):
+            self.database.begin()
+            records = Records(self.database)
+            try:
+                outcomes = [run(job, records) for job in jobs]
+                records.flush()
+            except _HalfDone:
+                self.database.roll_back()
+                continue
+            self.database.commit()
+            return outcomes
+        raise AssertionError("a job with a way back is never half done")
+
+    def _run(self, job: Callable[[Records], Any], records: Records) -> Outcome:
+        before = records.writes
         try:
-            outcome: tuple[Any, Exception | None] = job(self._records), None
-        except sqlite3.Error:
+            return job(records), None
+        except self.database.failures:
             raise
         except Exception as error:
-            self._connection.execute("ROLLBACK TO job")
+            if records.writes > before:
+                raise _HalfDone from error
+            return None, error
+
+    def _run_with_way_back(self, job: Callable[[Records], Any], records: Records) -> Outcome:
+        records.flush()
+        self.database.ask("SAVEPOINT job")
+        try:
+            outcome: Outcome = job(records), None
+        except self.database.failures:
+            raise
+        except Exception as error:
+            self.database.ask("ROLLBACK TO job")
+            records.forget()
             outcome = None, error
-        self._connection.execute("RELEASE job")
+        self.database.ask("RELEASE job")
         return outcome
 
-    def _roll_back(self) -> None:
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # the next BEGIN tells
 
-
-def open_store(path: Path, *, new: bool = True) -> sqlite3.Connection:
-    """The file, made if it is not there (and may be ``new``); refused if it is something else."""
-    if not new and not is_store(path):
-        refuse("store", f"{str(path)!r}", "a store of rewardmix serve")
-    connection = None
-    try:
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
-        _prepare(connection, path)
-    except sqlite3.Error as error:
-        if connection is not None:
-            connection.close()
-        refuse("store", f"{str(path)!r} that cannot be opened ({error})", "a store of rewardmix serve, or a new file")
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Tables where there are none; and what is written is on disk before it is acknowledged."""
-    (found,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    if found != STORE_ID and tables:
-        connection.close()
-        refuse("store", f"another database in {str(path)!r}", "a store of rewardmix serve, or a new file")
-    connection.execute("PRAGMA synchronous=FULL")
-    if not tables:  # before there is a write-ahead log, so that the file itself says what it is
-        connection.executescript(f"BEGIN;{SCHEMA_OF_STORE}PRAGMA application_id={STORE_ID};COMMIT;")
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA secure_delete=ON")
-
-
-def is_store(path: str | Path) -> bool:
-    """Whether a file is a store: an SQLite file with its application id."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(72)
-    except (OSError, ValueError):
-        return False
-    return head.startswith(b"SQLite format 3\0") and head[68:72] == STORE_ID.to_bytes(4, "big")
+@contextmanager
+def reading_store(place: str | Path) -> Iterator[Records]:
+    """One moment of a store that is there, however long somebody reads and whoever else uses it."""
+    with closing(open_database(place, new=False)) as database:
+        database.look()
+        yield Records(database)
+        database.commit()
