@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from rewardmix._core.errors import InputError
 from rewardmix.episodes import Episodes
-from rewardmix.exploration import paper, practical, theory
+from rewardmix.exploration import Practical, paper, practical, theory
 from rewardmix.exploration.augmented import blank_plan, refresh, start_value
 from rewardmix.exploration.bonuses import Size
 from rewardmix.exploration.tally import Tally
@@ -68,10 +69,19 @@ def test_the_papers_setting_is_its_formulas():
 
 
 def test_the_practical_setting_is_as_published():
-    """Levels 2 and S / 4: what docs and results say was used."""
-    assert practical.pair(COUNTS, SIZE) == pytest.approx(at_most_one(np.sqrt(2 / COUNTS)), rel=1e-12)
-    assert practical.move(COUNTS, SIZE) == pytest.approx(at_most_one(np.sqrt(5 / 4 / COUNTS)), rel=1e-12)
-    assert float(practical.start(SIZE)) == pytest.approx(math.sqrt(5 / 4 / 10_000), rel=1e-12)
+    """Level 2, an unseen pair five times as much, the rule of succession: what docs and results say was used."""
+    assert practical.pair(COUNTS, SIZE) == pytest.approx(np.sqrt(2 / COUNTS) / 5, rel=1e-12)
+    assert practical.move(COUNTS, SIZE) == pytest.approx(1 / (COUNTS + 1), rel=1e-12)
+    assert float(practical.start(SIZE)) == pytest.approx(1 / 10_001, rel=1e-12)
+    assert (practical.unseen, paper(2.0).unseen, theory.unseen) == (5.0, 1.0, 1.0)
+
+
+def test_an_unseen_pair_counts_at_least_as_much_as_a_seen_one():
+    with pytest.raises(InputError, match=r"unseen: found 0\.5, expected a number of at least 1"):
+        Practical(unseen=0.5)
+    known = Practical(8.0, 2.0, unseen=1.0)
+    assert known.pair(COUNTS, SIZE) == pytest.approx(at_most_one(np.sqrt(8 / COUNTS)), rel=1e-12)
+    assert known.move(COUNTS, SIZE) == pytest.approx(2 / (2 + COUNTS), rel=1e-12)
 
 
 @pytest.mark.parametrize("early", [False, True])
@@ -107,13 +117,15 @@ def test_counts_of_an_earlier_exploration_are_added_whole():
 
 
 @pytest.mark.parametrize(
-    ("confidence", "bonus"), [(practical, 0.6 * math.sqrt(0.5 / 100)), (theory, subsets(2, 100, 0.05 / 4))]
+    ("confidence", "bonus"),
+    [(practical, 0.06 / 101), (theory, subsets(2, 100, 0.05 / 4))],
 )
 def test_the_uncertainty_is_the_mean_over_starts_with_its_bonus(confidence, bonus):
-    """90 of 100 episodes began where the value is 0.2; scaled settings multiply the bonus by the largest value."""
+    """90 of 100 episodes began where V_1 is 0.02; scaled settings multiply the bonus by the largest value."""
     tally = Tally.fresh((2, 1, 3), np.array([0.0, 1.0]), ordered=False)
     tally.starts[:], tally.progress[0] = [90, 10], 100
     size = Size(num_states=2, num_actions=1, horizon=3, num_following=2, failure=0.05, episodes=1)
-    found = start_value(np.array([0.2, 0.6]), tally, confidence, size)
-    assert found == pytest.approx(0.24 + bonus, rel=1e-12)
-    assert start_value(np.array([0.6, 0.6]), tally, practical, size) == 0.6
+    found = start_value(np.array([0.02, 0.06]), tally, confidence, size)
+    assert found == pytest.approx(confidence.unseen * (0.024 + bonus), rel=1e-12)
+    assert start_value(np.array([0.06, 0.06]), tally, practical, size) == pytest.approx(0.3, rel=1e-12)
+    assert start_value(np.array([0.6, 0.6]), tally, practical, size) == 1.0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rewardmix import problems
+from rewardmix import theory as numbers
 from rewardmix.exploration import Practical, all_pairs, explore, paper, practical, selected, theory
 from rewardmix.exploration.augmented import blank_plan, refresh, saturation, touch_up
 from rewardmix.exploration.bonuses import Size
@@ -13,9 +14,17 @@ from rewardmix.exploration.compiled_engine import CompiledEngine
 from rewardmix.exploration.exploration_kernels import OWN, SHARED
 
 SIZE = Size(4, 2, 5, 4, 0.05, 100)
+PLAIN = Practical(unseen=1.0)  # a pair is known from three samples on
 
 
-@pytest.mark.parametrize("confidence", [practical, Practical(0.5, 1 / 16), theory], ids=lambda c: c.name)
+class Saturated(Practical):
+    """Moves count as known from three visits on."""
+
+    def move(self, counts, size):
+        return numbers.bonus(2.0, counts)
+
+
+@pytest.mark.parametrize("confidence", [practical, Practical(0.5, 1.5, unseen=1.0), theory], ids=lambda c: c.name)
 @pytest.mark.parametrize("counts", [all_pairs, selected], ids=lambda c: c.name)
 def test_uncertainty_never_grows_with_a_count_while_the_transition_is_held_fixed(confidence, counts):
     model = problems.make("random", states=4, actions=2, horizon=5, seed=3)
@@ -59,14 +68,14 @@ def test_rows_of_which_nothing_is_known_share_one_plan():
     model = problems.make("lock", steps=5)
     engine = CompiledEngine(model, 0, False)
     tally = engine.fresh_tally(False)
-    plan = blank_plan(tally, practical, 0.05)
-    refresh(plan, tally, practical, 1.1)
+    plan = blank_plan(tally, PLAIN, 0.05)
+    refresh(plan, tally, PLAIN, 1.1)
     assert (plan.choices.row_of == SHARED).all()
     assert plan.uncertainty == 1.0
     most = set()
     for episodes in (1, 2, 4, 6, 8, 12, 300):
         engine.play(plan, plan.choices, tally, episodes, 10**9, 1.1)
-        refresh(plan, tally, practical, 1.1)
+        refresh(plan, tally, PLAIN, 1.1)
         own = plan.choices.row_of != SHARED
         counts = tally.moments().pair_counts()
         assert np.array_equal(own, (counts > 2).any(axis=1))
@@ -75,7 +84,7 @@ def test_rows_of_which_nothing_is_known_share_one_plan():
     assert {1, 2, 3} <= most
 
 
-@pytest.mark.parametrize("bonus", [practical.pair, paper(1).pair, theory.pair, theory.move], ids=str)
+@pytest.mark.parametrize("bonus", [PLAIN.pair, paper(1).pair, theory.pair, theory.move], ids=str)
 def test_saturation_is_the_last_count_with_full_bonus(bonus):
     known = saturation(bonus, SIZE)
     assert bonus(known, SIZE) == 1.0
@@ -103,8 +112,8 @@ def test_bonuses_are_count_only_and_monotone():
 @pytest.mark.parametrize("growth", [1.1, 1.5, 3.0])
 def test_everything_is_planned_anew_exactly_when_the_rule_says_so(growth):
     """The rule, replayed from the episodes: K grew by g, or visits of some x began, became known, or doubled."""
-    model = problems.make("lock", steps=6)  # 8 states: moves count as known from 3 visits on
-    found = explore(model, episodes=1500, growth=growth)
+    model = problems.make("lock", steps=6)
+    found = explore(model, episodes=1500, growth=growth, confidence=Saturated())
     visits = np.zeros(24, np.int64)
     due, limits, times = 0, np.ones(24), []
     for k in range(1500):

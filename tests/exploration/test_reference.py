@@ -16,7 +16,7 @@ from rewardmix.exploration.reference import Reference, augmented_rule
 
 pytestmark = pytest.mark.machines
 
-SETTINGS = [practical, paper(1e-3), theory, Practical(0.5, 1 / 16)]
+SETTINGS = [practical, paper(1e-3), theory, Practical(0.5, 1.5, unseen=1.0)]
 
 
 def moments_of(reference):
@@ -82,7 +82,7 @@ def test_threshold_stops_both_at_the_same_episode():
     assert found.uncertainty == reference.uncertainty <= 0.5
 
 
-@pytest.mark.parametrize("confidence", [practical, paper(0.02), Practical(0.5, 1 / 16)], ids=lambda c: c.name)
+@pytest.mark.parametrize("confidence", [practical, paper(0.02), Practical(0.5, 1.5, unseen=1.0)], ids=lambda c: c.name)
 def test_uncertainty_is_the_optimistic_value_of_the_uncollapsed_augmented_mdp(confidence):
     """All 3 (SA+1)^2 S augmented states, dense arrays, backward induction; nothing shared with the engines."""
     model = problems.make("random", states=2, actions=2, horizon=4, seed=7)
@@ -118,6 +118,7 @@ def test_uncertainty_is_the_optimistic_value_of_the_uncollapsed_augmented_mdp(co
         value = new
     begin = np.array([value[1, (None, None), s] for s in range(num_s)])
     expected, bonus = moments.initial_estimate() @ begin, float(confidence.start(size))
-    exact = min(begin.max(), expected + bonus * begin.max()) if confidence.scaled else min(1.0, expected + bonus)
+    exact = min(begin.max(), expected + bonus * begin.max()) if confidence.scaled else expected + bonus
+    exact = min(1.0, confidence.unseen * exact)
     assert 0.05 < exact < 1.0
     assert found.uncertainty == pytest.approx(exact, rel=1e-12)

@@ -52,12 +52,12 @@ class Ends(gymnasium.Env):
 
 
 def test_an_environment_that_goes_on_draws_other_visitors():
-    """``probe`` is not ready at 250 episodes; its exploration goes on with the stream that is under way."""
+    """``probe`` is not ready at 150 episodes; its exploration goes on with the stream that is under way."""
     world = Spy(make_env("probe"), "_context")
-    learned = learn(world, episodes=500, seed=2, resamples=0)
+    learned = learn(world, episodes=300, seed=2, resamples=0)
     assert learned.refinement is None
     assert [when for when, _ in world.seeds] == [0]
-    first, second = np.array(world.met[:250]), np.array(world.met[250:])
+    first, second = np.array(world.met[:150]), np.array(world.met[150:])
     assert 0.3 < (first == second).mean() < 0.7
 
 
@@ -119,9 +119,9 @@ def test_ctrl_c_keeps_the_longer_of_two_explorations():
         if any(recovered) and stage.name == "explore" and stage.detail.episodes >= 3:
             raise KeyboardInterrupt
 
-    learned = learn(problems.make("probe"), episodes=500, seed=2, resamples=0, on_update=stop)
+    learned = learn(problems.make("probe"), episodes=300, seed=2, resamples=0, on_update=stop)
     assert learned.certificate.stopped == "interrupted"
-    assert learned.episodes == 250
+    assert learned.episodes == 150
 
 
 def test_ctrl_c_while_recovering_keeps_what_was_explored():

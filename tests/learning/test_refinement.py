@@ -40,10 +40,10 @@ def test_exploration_goes_on_until_every_action_was_tried():
 
 
 def test_refinement_waits_until_signs_are_settled():
-    """The two rooms of ``probe`` are linked by the lobby alone: at 250 episodes the likelihood has several hills."""
+    """The two rooms of ``probe`` are linked by the lobby alone: at 150 episodes the likelihood has several hills."""
     probe = problems.make("probe")
-    assert learn(probe, episodes=500, seed=2, resamples=0).refinement is None
-    assert not one_optimum(estimate_model(evidence_of(explore(probe, episodes=250, seed=2).gathered), Question(seed=2)))
+    assert learn(probe, episodes=300, seed=2, resamples=0).refinement is None
+    assert not one_optimum(estimate_model(evidence_of(explore(probe, episodes=150, seed=2).gathered), Question(seed=2)))
     settled = learn(probe, episodes=2000, seed=2, resamples=0)
     assert len(settled.refinement) == 1000
     assert settled.certificate.truth.share > 0.99

@@ -13,7 +13,8 @@ An action is (a, pick). With x = (s, a), n(x) its visits, and ``follow(x, V) = b
     Q_t(3, s, a) = min(1, follow(x, V_{t+1}(3, .)))                                 V_{H+1} = 0
     V_0 = min(1, b_start(K) + sum_s nuhat(s) V_1(1, s))
 
-Scaled settings replace follow(x, V) by min(top, sum_s' That V + b_move(x) top), top = max_s V(s), and V_0 likewise. The
+The practical setting counts a pair that was never seen more than 1: its bonuses are in units of that, ``unseen``, and
+V_0 is multiplied by it. Scaled settings replace follow(x, V) by min(top, sum_s' That V + b_move(x) top), top = max_s V(s), and V_0 likewise. The
 end of an episode is a state of value 0.
 
 Ties are common, since values are clipped at 1, and must not be left to rounding: of equal Q, the x with the fewest
@@ -173,7 +174,8 @@ def start_value(value: Floats, tally: Tally, confidence: Confidence, size: Size)
     bonus = float(confidence.start(size._replace(episodes=episodes)))
     expected = float(dot(tally.starts, value)) / episodes
     top = float(value.max())
-    return min(top, expected + bonus * top) if confidence.scaled else min(1.0, expected + bonus)
+    value_now = min(top, expected + bonus * top) if confidence.scaled else expected + bonus
+    return min(1.0, confidence.unseen * value_now)
 
 
 def saturation(bonus: Callable[[Any, Size], Any], size: Size) -> int:

@@ -2,7 +2,9 @@
 
 A setting is a small frozen object with three count-only bonuses in [0, 1]. ``scaled`` says how the bonus of a move
 enters the value: added as it is (the paper), or times the largest value that may follow (all that optimism about the
-pairs needs, and far less to explore; departure 9 of docs/paper.md).
+pairs needs, and far less to explore; departure 9 of docs/paper.md). ``unseen`` says how much more a pair counts that
+was never seen than one that is barely known (departure 32): where both count 1, as in the paper, a plan is indifferent
+between all that is not known yet, and wanders.
 """
 
 from __future__ import annotations
@@ -48,6 +50,10 @@ class Confidence(Protocol):
         """Whether the bonus of a move is multiplied by the largest value that may follow."""
 
     @property
+    def unseen(self) -> float:
+        """What an unseen pair counts where one that is barely known counts 1; the unit of bonuses, not of V_0."""
+
+    @property
     def guarantee(self) -> str:
         """What is and is not promised, in a sentence."""
 
@@ -68,6 +74,7 @@ class Paper:
     constant: float = 1.0
     name: str = "paper"
     scaled: bool = False
+    unseen: float = 1.0
     guarantee: str = "the paper's forms with its unknown constants set to c: faithful in shape, not a proven radius"
 
     def __post_init__(self) -> None:
@@ -95,6 +102,7 @@ class Theory:
 
     name: str = "theory"
     scaled: bool = False
+    unseen: float = 1.0
     guarantee: str = "with probability 1 - failure every pair, move and start lies within its radius, at every count"
 
     def pair(self, counts: ArrayLike, size: Size) -> Any:
@@ -113,15 +121,18 @@ class Theory:
 
 @dataclass(frozen=True)
 class Practical:
-    """The forms of the paper with small multipliers, so that 1e3 to 1e6 episodes are useful: a fit, not a proof.
+    """Small multipliers, so that 1e3 to 1e6 episodes are useful in worlds of any depth: no proof.
 
     Attributes:
         pair_level: a pair counts as unknown up to this many samples.
-        move_level: a state-action's moves count as unknown up to S times this many visits.
+        move_level: a next state that was never seen from a state-action counts as this many visits of it; 1 is the rule
+            of succession, by which n visits leave the chance 1 / (n + 1) of something new, whatever S is.
+        unseen: what a pair counts that was never seen, where one of ``pair_level`` samples counts 1.
     """
 
     pair_level: float = 2.0
-    move_level: float = 0.25
+    move_level: float = 1.0
+    unseen: float = 5.0
     name: str = "practical"
     scaled: bool = True
     guarantee: str = (
@@ -132,18 +143,20 @@ class Practical:
     def __post_init__(self) -> None:
         as_number("pair_level", self.pair_level, above=0.0)
         as_number("move_level", self.move_level, above=0.0)
+        if not as_number("unseen", self.unseen, below=1e9) >= 1.0:
+            refuse("unseen", self.unseen, "a number of at least 1")
 
     def pair(self, counts: ArrayLike, size: Size) -> Any:
-        """min(1, sqrt(pair_level / n))."""
-        return numbers.bonus(self.pair_level, counts)
+        """min(1, sqrt(pair_level / n) / unseen)."""
+        return numbers.bonus(self.pair_level / (self.unseen * self.unseen), counts)
 
     def move(self, counts: ArrayLike, size: Size) -> Any:
-        """min(1, sqrt(S move_level / n))."""
-        return numbers.bonus(self.move_level * size.num_states, counts)
+        """move_level / (move_level + n)."""
+        return self.move_level / (self.move_level + np.asarray(counts, np.float64))
 
     def start(self, size: Size) -> Any:
-        """min(1, sqrt(S move_level / K))."""
-        return numbers.bonus(self.move_level * size.num_states, size.episodes)
+        """move_level / (move_level + K)."""
+        return self.move_level / (self.move_level + size.episodes)
 
 
 def paper(c: float = 1.0) -> Paper:

@@ -11,7 +11,8 @@ docs/paper.md:
 6. Of equal Q the x with the fewest visits is played, then the lowest action, z = 1 before z = 0.
 7. p_+ is estimated from at most one visit of x in an episode: repeated visits share the context.
 8. With ``all_pairs`` every unordered pair of first visits is a sample, not the picked one alone.
-9. Scaled confidence settings multiply b_T by the largest value that may follow; see ``confidence``.
+9. Scaled confidence settings multiply b_T by the largest value that may follow; see ``bonuses``.
+32. The practical setting counts an unseen pair more than one that is barely known; see ``bonuses``.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class Reference:
         expected /= self.episodes
         bonus = float(self.confidence.start(size))
         top = max(values)  # departure 5: at most 1
-        return min(top, expected + bonus * top) if self.confidence.scaled else min(1.0, expected + bonus)
+        optimistic = min(top, expected + bonus * top) if self.confidence.scaled else expected + bonus
+        return min(1.0, self.confidence.unseen * optimistic)  # departure 32
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 

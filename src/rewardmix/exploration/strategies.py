@@ -33,7 +33,7 @@ def first_order(plan: PairPlan) -> Choices:
     """Reward-free exploration of single state-actions, in the manner of RF-UCRL (Kaufmann et al. 2021).
 
     The bonus of x is min(1, sqrt(S / 4n(x))), added along the way: what pays is to see x, not to see it together
-    with something else. The multiplier S / 4 is that of the practical setting.
+    with something else.
     """
     hat = plan.hat._replace(bonus=theory.bonus(plan.size.num_states / 4, plan.hat.totals), scaled=False)
     first = np.empty_like(plan.choices.rows[kernels.FIRST])

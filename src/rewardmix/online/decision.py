@@ -111,6 +111,7 @@ class Strange:
     """The setting in which the first slot counts what was hardly tried: a bonus of one for that, none for moves."""
 
     scaled: bool = False
+    unseen: float = 1.0
 
     def pair(self, counts: ArrayLike, size: Size) -> Any:
         """One up to ``STRANGE_BELOW`` tries."""
