@@ -30,6 +30,23 @@ def share(*parts: Rows) -> list[str]:
     return [grid(["problem", *(f"{n:,}" for n in budgets)], lines), f"Means over {seeds_of(rows)}. {goal(rows)}"]
 
 
+def deep(rows: Rows) -> list[str]:
+    """Deeper worlds: mean and worst share of each budget."""
+    budgets = sorted({row["episodes"] for row in rows})
+    cells = {(row["problem"], row["episodes"]): row["share"] for row in rows}
+    names = list(dict.fromkeys(row["problem"] for row in rows))
+    lines = [[name, *(mean_and_worst(cells.get((name, n), [])) for n in budgets)] for name in names]
+    below = sum(share < -1e-9 for row in rows if row["episodes"] == max(budgets) for share in row["share"])
+    runs = sum(len(row["share"]) for row in rows if row["episodes"] == max(budgets))
+    said = f"Means over {seeds_of(rows)}, with the worst. At {max(budgets):,} episodes {below} of {runs} are below 0."
+    return [grid(["problem", *(f"{n:,}" for n in budgets)], lines), said]
+
+
+def mean_and_worst(shares: list[float]) -> str:
+    """.999 (.998); nothing where there is nothing."""
+    return f"{short(float(np.mean(shares)))} ({short(min(shares))})" if shares else ""
+
+
 def goal(rows: Rows) -> str:
     """Which cells miss the goal."""
     judged = [row for row in rows if row["episodes"] in settings.TARGETS and not row["problem"].startswith("hard")]
@@ -173,7 +190,7 @@ def draw_others(plt: Any) -> Any:
     return figure
 
 
-TABLES = {"share": share, "lacks": lacks, "hard": hard, "others": others, "recurrent": recurrent}
+TABLES = {"share": share, "deep": deep, "lacks": lacks, "hard": hard, "others": others, "recurrent": recurrent}
 FIGURES = {"share": draw_share, "others": draw_others}
 
 
@@ -181,6 +198,7 @@ def main() -> None:
     """Print all that there is."""
     for name, parts in {
         "share": ("grid", "long"),
+        "deep": ("deep",),
         "hard": ("hard",),
         "lacks": ("lacks",),
         "others": ("others",),

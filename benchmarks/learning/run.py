@@ -1,6 +1,6 @@
 """How much of the gain of adapting ``learn`` captures: problems x budgets x seeds, exact values throughout.
 
-python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,others]
+python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,deep,others]
 
 ``python -m benchmarks.learning.analysis`` prints the tables.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.cells import show
 from benchmarks.learning import analysis, settings
+from benchmarks.learning.deep import falling_lock
 from benchmarks.learning.others import METHODS
 from benchmarks.record import run
 from rewardmix import problems
@@ -24,14 +25,14 @@ from rewardmix.planning import plan, plan_markov
 
 def world_of(name: str) -> RewardMixingMDP:
     """The problem by its name in tables."""
-    known, options = settings.PROBLEMS[name]
-    return problems.make(known, **options)
+    known, options = {**settings.PROBLEMS, **settings.DEEP}[name]
+    return falling_lock(**options) if known == "falling lock" else problems.make(known, **options)
 
 
-def one(world: RewardMixingMDP, episodes: int, seed: int) -> dict[str, float]:
+def one(world: RewardMixingMDP, episodes: int, seed: int, resamples: int = 0) -> dict[str, float]:
     """One run of ``learn``, judged in the true world."""
     begin = time.process_time()
-    truth = learn(world, episodes=episodes, seed=seed, resamples=0).certificate.truth
+    truth = learn(world, episodes=episodes, seed=seed, resamples=resamples).certificate.truth
     return {
         "share": truth.share,
         "regret": truth.regret,
@@ -68,6 +69,13 @@ def cells(budgets: Sequence[int], seeds: int) -> Iterator[dict[str, Any]]:
         yield row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)])
 
 
+def deep(quick: bool) -> Iterator[dict[str, Any]]:
+    """Deeper worlds, as ``learn`` is called by default."""
+    for episodes, name in product(settings.DEEP_BUDGETS[: 1 if quick else None], settings.DEEP):
+        world, seeds = world_of(name), 2 if quick else settings.SEEDS
+        yield row_of(name, episodes, [one(world, episodes, seed, settings.RESAMPLES) for seed in range(seeds)])
+
+
 def hard(quick: bool) -> Iterator[dict[str, Any]]:
     """The hard family at the number of episodes that its lower bound asks for."""
     for name in ("hard e=.04", "hard e=.01"):
@@ -92,8 +100,14 @@ def others(quick: bool) -> Iterator[dict[str, Any]]:
             yield {**known, "episodes": episodes, "method": method, "value": values, "share": share}
 
 
-PARTS = {"hard": hard, "grid": grid, "long": long, "others": others}
-SHOWN = {"grid": analysis.share, "long": analysis.share, "hard": analysis.hard, "others": analysis.others}
+PARTS = {"hard": hard, "grid": grid, "long": long, "deep": deep, "others": others}
+SHOWN = {
+    "grid": analysis.share,
+    "long": analysis.share,
+    "deep": analysis.deep,
+    "hard": analysis.hard,
+    "others": analysis.others,
+}
 
 if __name__ == "__main__":
     run(__doc__, "learning", PARTS, lambda part, rows, quick: show(SHOWN[part](rows)))
