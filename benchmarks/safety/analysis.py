@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
-from benchmarks.record import Rows, rows_of, table
+from benchmarks.cells import grid, short, show
+from benchmarks.record import Rows, rows_of
 from benchmarks.safety import settings
 
+BAND = 0.99
+"""Of the number of intervals that hold the value, if they do at their level."""
 
-def by(rows: Rows, *keys: str) -> dict[tuple[str, ...], Rows]:
+
+def by(rows: Rows, *keys: str) -> dict[tuple[Any, ...], Rows]:
     """Rows by what they have in common."""
-    groups: dict[tuple[str, ...], Rows] = defaultdict(list)
+    groups: dict[tuple[Any, ...], Rows] = defaultdict(list)
     for row in rows:
         groups[tuple(row[key] for key in keys)].append(row)
     return groups
 
 
-def not_worse(rows: Rows, key: str = "value") -> int:
+def not_worse(rows: Rows) -> int:
     """Fits whose policy is not worse than the one that wrote the log."""
-    return sum(row[key] >= row["logged"] - settings.TOLERANCE * row["best"] for row in rows)
-
-
-def cell_rows(rows: Rows) -> list[list[object]]:
-    """A line for each world and logging policy."""
-    lines = []
-    for (world, log), group in by(rows, "world", "log").items():
-        gain = np.mean([(row["value"] - row["logged"]) / row["best"] for row in group])
-        least = min((row["value"] - row["logged"]) / row["best"] for row in group)
-        safe, bold = not_worse(group), not_worse(group, "bold")
-        lines.append([world, log, f"{safe} of {len(group)}", f"{bold} of {len(group)}", float(gain), float(least)])
-    return lines
+    return sum(row["value"] >= row["logged"] - settings.TOLERANCE * row["best"] for row in rows)
 
 
 def loss_on_uniform(rows: Rows) -> float:
@@ -43,31 +38,68 @@ def loss_on_uniform(rows: Rows) -> float:
     return float(np.mean(losses))
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
-    """Print what the rows of a part tell."""
-    if part == "chain":
-        weeks = by(rows, "week")
-        table(["week", "least share of the best"], [[week, least(group)] for (week,), group in weeks.items()])
-    elif part == "calibration":
-        lines = []
-        for (world, log), group in by(rows, "world", "log").items():
-            known = [row for row in group if row["supported"]]
-            held = sum(row["lower"] <= row["value"] <= row["upper"] for row in known)
-            boot = sum(row["boot_lower"] <= row["value"] <= row["boot_upper"] for row in group)
-            lines.append([world, log, f"{held} of {len(known)}", f"{boot} of {len(group)}"])
-        table(["world", "log", "estimated from the log", "resamples"], lines)
-    else:
-        table(["world", "log", "not worse", "not worse, bold", "mean gain", "least gain"], cell_rows(rows))
-        cells = by(rows, "world", "log").values()
-        short = sum(not_worse(group) < settings.WITHIN * len(group) for group in cells)
-        print(f"{part} episodes: {short} of {len(cells)} cells below {settings.WITHIN:.0%}", end="; ")
-        print(f"loss on uniform logs {100 * loss_on_uniform(rows):.2f} % of the gain")
+def safe(*parts: Rows) -> list[str]:
+    """For each world and logging policy the fits that are not worse, for one size after the other."""
+    groups = [by(rows, "world", "log") for rows in parts]
+    worlds = dict.fromkeys(world for group in groups for world, _ in group)
+    lines = [
+        [
+            world,
+            *(", ".join(str(not_worse(group.get((world, log), []))) for group in groups) for log in settings.POLICIES),
+        ]
+        for world in worlds
+    ]
+    cells = [cell for group in groups for cell in group.values()]
+    short_of = sum(not_worse(cell) < settings.WITHIN * len(cell) for cell in cells)
+    sizes = ", ".join(f"{rows[0]['episodes']:,}" for rows in parts)
+    losses = ", ".join(f"{100 * loss_on_uniform(rows):.2f} %" for rows in parts)
+    least = min((row["value"] - row["logged"]) / row["best"] for rows in parts for row in rows)
+    told = (
+        f"Fits of {len(cells[0])} logs of {sizes} episodes each that are not worse than the policy which wrote the log "
+        f"by more than {settings.TOLERANCE:.0%} of the best value: in {len(cells) - short_of} of {len(cells)} cells at "
+        f"least {settings.WITHIN:.0%}. The worst of {sum(map(len, parts)):,} fits loses {short(-least)} of the best "
+        f"value. On uniform logs caution costs {losses} of the gain over the uniform policy, on average over worlds."
+    )
+    return [grid(["world", *settings.POLICIES], lines), told]
+
+
+def chain(rows: Rows) -> list[str]:
+    """The least share of the best value in each week."""
+    weeks = by(rows, "week")
+    cells = [short(least(group)) for group in weeks.values()]
+    count = len(rows) // len(weeks)
+    return [grid([f"least of {count} chains", *(f"week {week}" for (week,) in weeks)], [["share of the best", *cells]])]
+
+
+def calibration(rows: Rows) -> list[str]:
+    """How many of the intervals that were printed hold the true value, and how many have to."""
+    lines = []
+    for (log,), group in by(rows, "log").items():
+        known = [row for row in group if row["supported"]]
+        held = sum(row["lower"] <= row["value"] <= row["upper"] for row in known)
+        boot = sum(row["boot_lower"] <= row["value"] <= row["boot_upper"] for row in group)
+        lines.append([log, len(group), *_held(held, len(known)), *_held(boot, len(group))])
+    columns = ["log", "logs", "estimated from the log", "at least", "planned in the model", "at least"]
+    return [grid(columns, lines)]
+
+
+def _held(count: int, total: int) -> tuple[str, int]:
+    """(so many of so many, the fewest that are within the band at 95 %)."""
+    return f"{count} of {total}", int(binom.ppf((1 - BAND) / 2, total, 0.95))
 
 
 def least(rows: Rows) -> float:
     """The smallest share of the best value."""
     return min(row["value"] / row["best"] for row in rows)
 
+
+def told(part: str, rows: Rows, quick: bool) -> None:
+    """Print what the rows of a part tell."""
+    show({"chain": chain, "calibration": calibration}.get(part, safe)(rows))
+
+
+TABLES = {"safe": safe, "chain": chain, "calibration": calibration}
+"""Name -> what it makes of rows."""
 
 if __name__ == "__main__":
     for one in (*map(str, settings.SIZES), "chain", "calibration"):

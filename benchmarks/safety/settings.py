@@ -56,4 +56,5 @@ CHAIN_LEAST = 0.98
 CALIBRATED = ("shop", "random (3, 2, 4)")
 CALIBRATION_POLICIES = ("uniform", "deployed", "floor")
 CALIBRATION_EPISODES = 1000
-CALIBRATION_LOGS = 300
+CALIBRATION_LOGS = 150
+"""Of each world and policy."""

@@ -80,13 +80,17 @@ def evaluate(
 
 def interval(returns: Floats, failure: float = 0.05) -> Evaluation:
     """Mean of independent returns with Student's t interval."""
-    from scipy.special import stdtrit
-
     failure = as_number("failure", failure, above=0.0, below=1.0)
     count, mean = returns.size, float(returns.mean())
-    quantile = float(f"{stdtrit(count - 1, 1 - failure / 2):.12g}")  # its last bits are not the same everywhere
-    radius = quantile * float(returns.std(ddof=1)) / math.sqrt(count)
+    radius = student_quantile(count, failure) * float(returns.std(ddof=1)) / math.sqrt(count)
     return Evaluation(mean, mean - radius, mean + radius, exact=False, episodes=count)
+
+
+def student_quantile(count: int, failure: float) -> float:
+    """Half-width of Student's t interval in standard deviations that were estimated from ``count`` numbers."""
+    from scipy.special import stdtrit
+
+    return float(f"{stdtrit(count - 1, 1 - failure / 2):.12g}")  # its last bits are not the same everywhere
 
 
 def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:

@@ -1,5 +1,7 @@
 """What a fit says of itself: p-values, estimates from episodes of another policy, and the spread of resamples."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -151,5 +153,15 @@ def test_resamples_of_a_part_are_scaled_to_the_whole_log(monkeypatch):
         controller_value(fitted.plan.policy, refitted(drawn[k * size : (k + 1) * size], fitted.model))
         for k in range(1, resamples + 1)
     ]
-    claimed = (fitted.info.bootstrap.upper - fitted.info.bootstrap.lower) / 2 / stats.norm.ppf(0.975)
+    claimed = (fitted.info.bootstrap.upper - fitted.info.bootstrap.lower) / 2 / stats.t.ppf(0.975, resamples - 1)
     assert 0.55 < claimed / np.std(again, ddof=1) < 1.8  # without the scaling 4, with its square 1/4
+
+
+def test_few_resamples_make_wider_intervals(monkeypatch):
+    """Student's t: three numbers hardly tell how far they spread."""
+    log = oracles.uniform_log(300)
+    judged = [SimpleNamespace(value=v, weights=np.array([w, 1 - w]), regret=0.0, gap=0.0) for v, w in
+              ((1.0, 0.4), (1.1, 0.5), (1.3, 0.45))]  # fmt: skip
+    monkeypatch.setattr(validation, "judge_each", lambda *_, **__: judged)
+    boot = logs.fit(log, resamples=3, share_held_out=0.0).info.bootstrap
+    assert (boot.upper - boot.lower) / 2 == pytest.approx(stats.t.ppf(0.975, 2) * np.std([1.0, 1.1, 1.3], ddof=1))

@@ -10,7 +10,7 @@ import numpy as np
 
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import Episodes
-from rewardmix.evaluation import controller_value
+from rewardmix.evaluation import controller_value, student_quantile
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy, off_policy
 from rewardmix.logs.pessimism import Known, cautious
@@ -22,7 +22,6 @@ from rewardmix.recovery.bootstrap import mixture_of_model, refits, refitted
 from rewardmix.recovery.evidence import Question
 from rewardmix.recovery.likelihood import Mixture, logliks
 from rewardmix.recovery.recovery_result import Recovery
-from rewardmix.recovery.standard_errors import NORMAL_95
 from rewardmix.regret import judge_each
 
 MOST_NAMED = 5
@@ -110,7 +109,7 @@ class Bootstrap:
     Attributes:
         resamples: how many.
         value: of the policy in the fitted model: optimistic, it was chosen there.
-        lower: of the value, 95 %.
+        lower: of the value, 95 % (Student's t: the spread is known from few resamples).
         upper: of it.
         regret: mean of what the policy loses against policies that were planned in the resampled models.
         gap: mean of what better plans may add to that.
@@ -178,8 +177,9 @@ def bootstrap_value(
     shrink = math.sqrt(size / total)
     value = controller_value(policy, model)
     values, weights = [one.value for one in judged], [one.weights for one in judged]
-    spread = NORMAL_95 * shrink * (float(np.std(values, ddof=1)) if len(values) > 1 else float("inf"))
-    radius = NORMAL_95 * shrink * (np.std(weights, axis=0, ddof=1) if len(weights) > 1 else np.inf * model.weights)
+    wide = shrink * (student_quantile(len(values), 0.05) if len(values) > 1 else float("inf"))
+    spread = wide * (float(np.std(values, ddof=1)) if len(values) > 1 else 1.0)
+    radius = wide * (np.std(weights, axis=0, ddof=1) if len(weights) > 1 else model.weights)
     lower, upper = (tuple(np.clip(model.weights + sign * radius, 0.0, 1.0).tolist()) for sign in (-1, 1))
     estimated = found.fixed_weights is None
     return Bootstrap(
