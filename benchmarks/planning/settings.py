@@ -85,8 +85,13 @@ OTHERS = [
 ]
 QUICK = 3
 """How many of each list a quick run takes."""
-MANY = [Case("sparse", 20, 4, 10, 1e-3, contexts=contexts) for contexts in (4, 5, 6, 8)]
-MANY_SECONDS = 10.0
+MANY = [
+    Case(family, *sizes, 1e-3, contexts=contexts)
+    for family, sizes in (("dense", (10, 3, 8)), ("sparse", (20, 4, 10)))
+    for contexts in (3, 4, 5, 6, 8)
+]
+MANY_WORK = 1e10
+"""Simple steps."""
 
 GAPS = [1e-5, 1e-6, 1e-7, 1e-8]
 HORIZONS = [10, 20, 40, 80]

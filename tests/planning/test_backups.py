@@ -5,12 +5,15 @@ The plain ones move beliefs by ``belief.update``, so these tests hold the kernel
 
 from __future__ import annotations
 
+from itertools import pairwise, permutations
+
 import numpy as np
 import pytest
 
 from rewardmix.belief import update
-from rewardmix.planning.backups import backup_points, backup_product_grid, backup_two_contexts, may_be_best
-from rewardmix.planning.grid import inverse_widths, product_places
+from rewardmix.planning.backups import Cells, backup_lattice, backup_two_contexts, may_be_best, stays_in_play
+from rewardmix.planning.grid import inverse_widths
+from rewardmix.planning.lattice import NO_PLACES, NOWHERE, Lattice
 
 SEEDS = range(12)
 
@@ -74,98 +77,127 @@ def test_two_contexts(seed, points):
         assert moves[s, k].tolist() == jumps[r, k].tolist()
 
 
-def slow_many(laws, means, ahead, points, next_points):
-    """The same for belief points, by the formulas of ``planning.points``."""
-    size = len(points)
-    upper, earned = np.zeros((5, size)), np.zeros((5, size, 3))
+def corners_around(belief, lattice):
+    """[(point, share)]: of all simplices of neighbours, found by trying every order, the one that holds the belief."""
+    contexts, n = belief.size, lattice.resolution
+    place = np.minimum(n * np.cumsum(((belief - lattice.low) / lattice.spread)[:0:-1])[::-1], n)
+    points = {tuple(x): k for k, x in enumerate(lattice.places.tolist())}
+    floor = np.floor(place)
+    for order in permutations(range(contexts - 1)):
+        fractions = [1.0, *(place - floor)[list(order)], 0.0]
+        if all(one >= two for one, two in pairwise(fractions)):
+            corner, found = floor.copy(), []
+            for raised, (one, two) in zip([None, *order], pairwise(fractions), strict=True):
+                if raised is not None:
+                    corner[raised] += 1
+                if one > two:
+                    found.append((points[tuple(corner.astype(int).tolist())], one - two))
+            return found
+    raise AssertionError("a belief outside the lattice")
+
+
+def slow_lattice(laws, means, ahead, beliefs, lattice):
+    """(upper, earned, moves) by the formulas of ``planning.lattice``; ahead: (R, L, 1 + M)."""
+    size, contexts = beliefs.shape
+    upper, earned = np.zeros((5, size)), np.zeros((5, size, contexts))
     moves = np.zeros((5, size, 3), int)
-    for r, k in np.ndindex(5, size):
-        upper[r, k], earned[r, k] = points[k] @ means[r], means[r]
-        corners = ahead[r, 0, :3]
-        for z in range(3):
-            total, posterior = points[k] @ laws[r, z], update(points[k], laws[r, z])
-            teeth = [0.0]
-            for point, value in zip(next_points, ahead[r, 0], strict=True):
-                inside = point > 0
-                teeth.append((value - point @ corners) * (posterior[inside] / point[inside]).min())
-            upper[r, k] += total * (posterior @ corners + min(teeth))
-            sought = posterior if total > 0 else laws[r, z]
-            moves[r, k, z] = int(np.argmax(sought @ ahead[r, 1:]))
-            earned[r, k] += laws[r, z] * ahead[r, 1:, moves[r, k, z]]
-    return upper, earned, moves
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_belief_points_of_three_contexts(seed):
-    rng = np.random.default_rng(seed)
-    points = np.concatenate([np.eye(3), [[0.5, 0.5, 0.0]], rng.dirichlet(np.ones(3), 3)])
-    next_points = np.concatenate([np.eye(3), [[0.0, 0.3, 0.7]], rng.dirichlet(np.ones(3), 4)])
-    laws, means, starts, labels, ahead = rows(rng, 3, 8)
-    value, best, hope = np.empty((2, 4, 7)), np.zeros((2, 7), np.int32), np.zeros((2, 7), np.int32)
-    moves = np.zeros((2, 7, 3), np.int16)
-    with np.errstate(divide="ignore"):
-        inverse = np.ascontiguousarray(1.0 / next_points.T)
-    backup_points(laws, means, starts, labels, ahead, points, next_points, inverse, value, best, hope, moves)
-    upper, earned, jumps = slow_many(laws, means, ahead, points, next_points)
-    states = [0, 1], [2, 3, 4]
-    for s, k, high, r in best_rows(states, upper, earned, points):
-        assert value[s, 0, k] == pytest.approx(high, abs=1e-12)
-        assert value[s, 1:, k] == pytest.approx(earned[r, k], abs=1e-12)
-        assert best[s, k] == labels[r]
-        assert hope[s, k] == labels[max(states[s], key=lambda r: upper[r, k])]
-        assert moves[s, k].tolist() == jumps[r, k].tolist()
-
-
-def coordinates(belief):
-    """r_i = b_i / (b_i + b_i+1 + ...); 0 where nothing is left."""
-    rest = np.cumsum(belief[::-1])[::-1]
-    return np.divide(belief, rest, out=np.zeros_like(belief), where=rest > 0)[:-1]
-
-
-def corners_of(place, axis):
-    """[(index, share)] of the neighbours of a coordinate on its axis."""
-    high = min(max(int(np.searchsorted(axis, place, "right")), 1), axis.size - 1)
-    share = min(max((place - axis[high - 1]) / (axis[high] - axis[high - 1]), 0.0), 1.0)
-    return [(high - 1, 1.0 - share), (high, share)]
-
-
-def slow_product(laws, means, ahead, beliefs, axes):
-    """(upper, earned, moves) on the product grid of three contexts, by the formulas of ``planning.grid``."""
-    size = len(beliefs)
-    upper, earned, moves = np.zeros((5, size)), np.zeros((5, size, 3)), np.zeros((5, size, 3), int)
     for r, k in np.ndindex(5, size):
         upper[r, k], earned[r, k] = beliefs[k] @ means[r], means[r]
         for z in range(3):
-            posterior = update(beliefs[k], laws[r, z])
-            first, ray = (corners_of(*pair) for pair in zip(coordinates(posterior), axes, strict=True))
-            corners = {j * axes[0].size + i: a * b for j, b in ray for i, a in first}
-            mixture = sum(share * ahead[r, 0, corner] for corner, share in corners.items())
-            upper[r, k] += (beliefs[k] @ laws[r, z]) * mixture
-            moves[r, k, z] = max(corners, key=lambda corner: float(posterior @ ahead[r, 1:, corner]))
-            earned[r, k] += laws[r, z] * ahead[r, 1:, moves[r, k, z]]
+            total = beliefs[k] @ laws[r, z]
+            if laws[r, z].sum() > 0:
+                sought = update(beliefs[k], laws[r, z]) if total > 0 else laws[r, z] / laws[r, z].sum()
+                corners = corners_around(sought, lattice)
+                upper[r, k] += total * sum(share * ahead[r, corner, 0] for corner, share in corners)
+                moves[r, k, z] = max(corners, key=lambda found: float(sought @ ahead[r, found[0], 1:]))[0]
+            earned[r, k] += laws[r, z] * ahead[r, moves[r, k, z], 1:]
     return upper, earned, moves
 
 
+def one_step(laws, means, starts, labels, ahead, points, kinds=None, after=NOWHERE, lattice=None):
+    """(value, best, moves) of ``backup_lattice``."""
+    size, contexts = points.shape
+    lattice = Lattice(np.zeros(contexts), 1.0, 0) if lattice is None else lattice
+    value, best = np.empty((2, size, 1 + contexts)), np.empty((2, size), np.int32)
+    moves, keep = np.empty((2, size, 3), np.int32), np.empty(5, np.bool_)
+    kinds = np.zeros((5, 3), np.int32) if kinds is None else kinds
+    cells = Cells(lattice.low, lattice.spread, lattice.ranks)
+    places = kinds, after, cells, NO_PLACES, lattice.ranks, 0.0
+    backup_lattice(laws, means, starts, labels, ahead, points, *places, value, best, moves, keep)
+    return value, best, moves
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_product_grid_of_three_contexts(seed):
-    """The next grid does not reach as far as posteriors do."""
+@pytest.mark.parametrize("contexts", [3, 4, 5])
+def test_lattice(seed, contexts):
     rng = np.random.default_rng(seed)
-    now = np.array([0.1, 0.3, 0.8]), np.array([0.2, 0.9])
-    later = np.sort(rng.uniform(0.05, 0.95, 4)), np.sort(rng.uniform(0.05, 0.95, 3))
-    _, means, starts, labels, ahead = rows(rng, 3, 12)
-    laws = np.ascontiguousarray(rng.dirichlet(np.ones(3), size=(5, 3)).transpose(0, 2, 1))
-    laws[rng.random(5) < 0.5, 0, 1] = 0.0
-    value, best = np.empty((2, 4, 6)), np.empty((2, 6), np.int32)
-    moves, keep = np.empty((2, 6, 3), np.int32), np.empty(5, np.bool_)
-    places = product_places(now, later)
-    backup_product_grid(laws, means, starts, labels, ahead, *places, 0.0, value, best, moves, keep)
-    beliefs = np.array([[a, (1 - a) * b, (1 - a) * (1 - b)] for b in now[1] for a in now[0]])
-    upper, earned, jumps = slow_product(laws, means, ahead, beliefs, later)
-    for s, k, high, r in best_rows(([0, 1], [2, 3, 4]), upper, earned, beliefs):
-        assert value[s, 0, k] == pytest.approx(high, abs=1e-12)
-        assert value[s, 1:, k] == pytest.approx(earned[r, k], abs=1e-12)
+    points, later = rng.dirichlet(np.ones(contexts), 6), Lattice(np.zeros(contexts), 1.0, 2 + seed % 3)
+    _, means, starts, labels, _ = rows(rng, contexts, 1)
+    laws = np.ascontiguousarray(rng.dirichlet(np.ones(3), size=(5, contexts)).transpose(0, 2, 1))
+    ahead = rng.random((5, later.size, 1 + contexts))
+    value, best, moves = one_step(laws, means, starts, labels, ahead, points, lattice=later)
+    upper, earned, jumps = slow_lattice(laws, means, ahead, points, later)
+    for s, k, high, r in best_rows(([0, 1], [2, 3, 4]), upper, earned, points):
+        assert value[s, k, 0] == pytest.approx(high, abs=1e-12)
+        assert value[s, k, 1:] == pytest.approx(earned[r, k], abs=1e-12)
         assert best[s, k] == labels[r]
         assert moves[s, k].tolist() == jumps[r, k].tolist()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sure_beliefs_and_impossible_outcomes_on_a_lattice(seed):
+    """Posteriors on a side of a cell may be put a hair beside it: then one more node is tried, and none is lost."""
+    rng = np.random.default_rng(seed)
+    points, later = np.concatenate([np.eye(4), [[0.5, 0.0, 0.5, 0.0]]]), Lattice(np.zeros(4), 1.0, 3)
+    laws, means, starts, labels, _ = rows(rng, 4, 1)
+    ahead = rng.random((5, later.size, 5))
+    value, best, moves = one_step(laws, means, starts, labels, ahead, points, lattice=later)
+    upper, earned, _ = slow_lattice(laws, means, ahead, points, later)
+    for s, k, high, r in best_rows(([0, 1], [2, 3, 4]), upper, earned, points):
+        assert value[s, k, 0] == pytest.approx(high, abs=1e-12)
+        assert points[k] @ value[s, k, 1:] > points[k] @ earned[r, k] - 1e-12
+        mine = starts[s] + best[s, k]
+        taken = means[mine] + sum(laws[mine, z] * ahead[mine, moves[s, k, z], 1:] for z in range(3))
+        assert value[s, k, 1:] == pytest.approx(taken, abs=1e-12)
+
+
+def test_beliefs_whose_next_points_are_known_take_them():
+    rng = np.random.default_rng(0)
+    laws, means, starts, labels, _ = rows(rng, 3, 1)
+    points, ahead = rng.dirichlet(np.ones(3), 4), rng.random((5, 6, 4))
+    kinds, after = rng.integers(7, size=(5, 3)).astype(np.int32), rng.integers(6, size=(4, 7)).astype(np.int32)
+    value, _, moves = one_step(laws, means, starts, labels, ahead, points, kinds, after)
+    upper, earned = points @ means.T, np.tile(means[:, None], (1, 4, 1))
+    for r, k, z in np.ndindex(5, 4, 3):
+        there = ahead[r, after[k, kinds[r, z]]]
+        upper[k, r] += (points[k] @ laws[r, z]) * there[0]
+        earned[r, k] += laws[r, z] * there[1:]
+    for s, k, high, r in best_rows(([0, 1], [2, 3, 4]), upper.T, earned, points):
+        assert value[s, k, 0] == pytest.approx(high, abs=1e-12)
+        assert value[s, k, 1:] == pytest.approx(earned[r, k], abs=1e-12)
+        assert moves[s, k].tolist() == after[k, kinds[r]].tolist()
+
+
+def test_on_a_lattice_only_what_is_beaten_everywhere_is_dropped():
+    """Nodes are tangents of a bowl, an action lies a little below it at the points: fine beliefs tell the truth."""
+    rng = np.random.default_rng(0)
+    lattice = Lattice(np.zeros(3), 1.0, 4)
+    points, fine = lattice.beliefs, Lattice(np.zeros(3), 1.0, 40).beliefs
+    verdicts = []
+    for _ in range(300):
+        centre, steep = rng.dirichlet(np.ones(3)), rng.uniform(0.0, 2.0)
+        slopes = 2 * steep * (points - centre)
+        vectors = slopes + (steep * ((points - centre) ** 2).sum(axis=1) - (slopes * points).sum(axis=1))[:, None]
+        lower = (vectors * points).sum(axis=1)
+        high = lower - rng.uniform(0.0, 0.1) - rng.uniform(0.0, 0.02, lower.size)
+        value = np.ascontiguousarray(np.column_stack([lower, vectors]))
+        kept_in = stays_in_play(high, value, lower, points, lattice.places, lattice.ranks)
+        known = (fine @ vectors.T).max(axis=1)
+        bound = np.array([sum(w * high[k] for k, w in corners_around(belief, lattice)) for belief in fine])
+        verdicts.append((kept_in, bool((bound >= known).any())))
+    assert (False, True) not in verdicts
+    assert verdicts.count((False, False)) > 30
+    assert verdicts.count((True, True)) > 30
 
 
 def kept(high, lines, grid, slack=0.0):

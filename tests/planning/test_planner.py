@@ -17,11 +17,9 @@ from rewardmix import problems
 from rewardmix._core.checks import InputError
 from rewardmix.evaluation import evaluate
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning import Plan, plan, planner
-from rewardmix.planning.grid import GridSweeper
+from rewardmix.planning import lattice, plan, planner
 from rewardmix.planning.planner import narrow, request
 from rewardmix.planning.plans import node_beliefs
-from rewardmix.planning.points import PointSweeper
 from rewardmix.simulation import simulate
 
 MODEL = random_model(np.random.default_rng(11), 6, 3, 8, corner=0.0)
@@ -142,28 +140,29 @@ def test_bracket_contains_the_optimum_of_more_contexts(states, actions, horizon,
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_product_grid_brackets_and_converges(seed):
+def test_lattices_bracket_and_converge(seed, monkeypatch):
+    """With few reachable beliefs known, so that lattices have to do."""
+    monkeypatch.setattr(lattice, "MOST_REACHED", 1 + seed % 3 * 10)
     contexts = 3 + (seed % 4 == 1) + (seed % 8 == 1)
     model = random_model(np.random.default_rng(seed), 2, 2, 4, contexts=contexts, values=2 + (seed % 3 == 0))
-    gap = {3: 1e-3, 4: 3e-3, 5: 3e-2}[contexts]
-    policy, lower, upper, info = narrow(GridSweeper(model), request(gap, None, None, None))
+    policy, lower, upper, info = narrow(lattice.LatticeSweeper(model), request(1e-3, None, None, None))
     assert lower <= best_value(model) <= upper
     assert info.converged
-    assert upper - lower <= gap
+    assert upper - lower <= 1e-3
     assert evaluate(policy, model).value == pytest.approx(lower, abs=1e-11)
 
 
-@pytest.mark.parametrize("contexts", [3, 4, 6])
-def test_sampled_points_bracket_and_shrink(contexts):
+@pytest.mark.parametrize("contexts", [6, 8, 10])
+def test_brackets_of_many_contexts_shrink(contexts, monkeypatch):
+    """For more than eight no action is dropped."""
+    monkeypatch.setattr(lattice, "MOST_REACHED", 1)
     model = random_model(np.random.default_rng(contexts), 3, 2, 4, contexts=contexts, corner=0.0)
-    sweeper = PointSweeper(model, None)
-    sweeper.largest = 300
-    found = Plan(*narrow(sweeper, request(1e-6, None, None, None)), model)
+    found = plan(model, gap=1e-6, work_limit=2e8)
     assert found.lower <= best_value(model) <= found.upper
     gaps = [done.gap for done in found.info.rounds]
     assert gaps == sorted(gaps, reverse=True)
-    assert gaps[-1] < gaps[0] / 3
-    assert found.info.converged == (found.gap <= 1e-6)
+    assert len(gaps) > 2
+    assert gaps[-1] < gaps[0] / 2
     assert evaluate(found.policy, model).value == pytest.approx(found.lower, abs=1e-11)
 
 

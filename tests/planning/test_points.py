@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from planning.tiny_models import random_model
 from rewardmix import belief as bayes
-from rewardmix.planning.points import distinct_beliefs, reachable_beliefs, spread_beliefs, with_corners
+from rewardmix.planning.points import one_of_each, reachable_beliefs, reached_beliefs, spread_beliefs
 
 
 def test_reachable_beliefs_are_those_of_all_histories():
@@ -22,13 +24,25 @@ def test_reachable_beliefs_are_those_of_all_histories():
 
 def test_points_are_one_only_where_rounding_cannot_tell_them_apart():
     beliefs = np.array([[0.3, 0.7], [0.3 + 1e-6, 0.7 - 1e-6], [0.3 + 1e-15, 0.7], [0.9, 0.1]])
-    assert distinct_beliefs(beliefs).tolist() == beliefs[[0, 1, 3]].tolist()
+    kept, groups = one_of_each(beliefs)
+    assert kept.tolist() == [0, 1, 3]
+    assert groups.tolist() == [0, 1, 0, 2]
+
+
+def test_where_an_outcome_leads_is_known():
+    model = random_model(np.random.default_rng(1), 2, 2, 3, contexts=3, corner=0.3)
+    found, kinds = reached_beliefs(model, 10_000)
+    assert len(found) == 3
+    laws = np.moveaxis(model.laws, 0, -1).reshape(-1, model.num_values, 3)
+    for now, later in pairwise(found):
+        for k, r, z in np.ndindex(now.size, *kinds.shape):
+            if (now.beliefs[k] * laws[r, z]).sum() > 0:
+                there = later.beliefs[now.after[k, kinds[r, z]]]
+                assert np.abs(there - bayes.update(now.beliefs[k], laws[r, z])).max() < 1e-11
 
 
 def test_points_spread_out_from_what_is_there():
-    corners = with_corners(np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]]))
-    assert corners.tolist()[:3] == np.eye(3).tolist()
-    assert len(corners) == 4
+    corners = np.concatenate([np.eye(3), [[0.2, 0.3, 0.5]]])
     more = spread_beliefs(corners, np.array([[0.2, 0.3, 0.5], [0.5, 0.5, 0.0], [0.49, 0.51, 0.0]]), 5)
     assert len(more) == 6
     assert more[4].tolist() == [0.5, 0.5, 0.0]

@@ -93,7 +93,8 @@ def test_the_work_of_a_pass_grows_with_its_size(contexts):
     small = random_model(np.random.default_rng(1), 4, 2, 6, contexts=contexts, corner=0.0)
     long = random_model(np.random.default_rng(1), 4, 2, 12, contexts=contexts, corner=0.0)
     sweeper, longer = _sweeper(small), _sweeper(long)
-    assert longer.work(200) == pytest.approx(2 * sweeper.work(200))
+    most = 2 if contexts == 2 else 4  # the lattices of early steps are small, those of late ones large
+    assert 2 <= longer.work(200) / sweeper.work(200) <= most
     grown = sweeper.work(400) / sweeper.work(200)
     assert 0.7 * 2**sweeper.growth < grown < 1.4 * 2**sweeper.growth
 

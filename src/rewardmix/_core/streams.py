@@ -35,8 +35,6 @@ class Role(IntEnum):
     """Seed of the environment that a policy is played in."""
     EVALUATION = 7
     """Seed of the episodes of ``evaluate``."""
-    PLANNED_BELIEFS = 8
-    """Beliefs that the planner samples; index: resolution."""
     BASELINE_BELIEFS = 9
     """Beliefs that baselines decide at."""
     EXPLORATION = 10

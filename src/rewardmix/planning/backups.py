@@ -4,9 +4,7 @@ Rows r are the state-actions still in play, grouped by state: those of state s a
 All arrays are C-contiguous and of one dtype each, so that one machine-code version serves every model.
 
     backup_two_contexts   one step on the grid of two contexts
-    backup_product_grid   one step on the product grid of three and more contexts: point (j, i) has index
-                          j * len(grid) + i, belief grid[i] in context 0, and ray j, a belief in the others given not 0
-    backup_points         one step on belief points
+    backup_lattice        one step on the beliefs of three and more contexts
 
 Each moves beliefs by Bayes as it goes, unnormalised: joint = b * q, whose sum is the probability of the outcome. A test
 holds them against ``belief.update``.
@@ -14,11 +12,14 @@ holds them against ``belief.update``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rewardmix._core.jit import kernel
+
+SMALLEST = 1e-290
+"""An outcome that is less likely than this adds nothing."""
 
 
 @kernel
@@ -129,279 +130,205 @@ def backup_two_contexts(
             keep[r] = may_be_best(upper[r - starts[s]], lower, value[s], grid, slack)
 
 
+class Cells(NamedTuple):
+    """The lattice of the next step: where it lies, and the place of its points.
+
+    Attributes:
+        low: (M,) least belief in each context.
+        spread: what the beliefs above these add up to.
+        ranks: (M, n + 2), see ``lattice.ranks_of``.
+    """
+
+    low: Any
+    spread: float
+    ranks: Any
+
+
+class Corners(NamedTuple):
+    """Room for the corners around a belief.
+
+    Attributes:
+        fraction: (M,) what a coordinate is above its floor.
+        floor: (M,) coordinates rounded down.
+        order: (M,) coordinates 1 .. M-1 from place 1 on, the largest fraction first.
+        share: (M,) of each corner in the belief.
+        index: (M,) its point.
+    """
+
+    fraction: Any
+    floor: Any
+    order: Any
+    share: Any
+    index: Any
+
+
 @kernel
-def ray_corners(joint: Any, axes: Any, sizes: Any, strides: Any, weights: Any, index: Any) -> None:
-    """The corners of the cell in which the direction of ``joint`` lies, and their shares of it.
+def find_corners(joint: Any, total: float, cells: Any, out: Any) -> None:
+    """The corners of the simplex of the lattice in which the direction of ``joint`` (M,) lies, and their shares.
 
     Args:
-        joint: (M - 1,) ray * q.
-        axes: (M - 2, longest) values of each coordinate of a ray, increasing.
-        sizes: (M - 2,) how many there are.
-        strides: (M - 2,) what a step along an axis adds to the index of a ray.
-        weights: out (2^(M-2),) shares, which add up to 1.
-        index: out (2^(M-2),) rays.
+        joint: belief times likelihood.
+        total: its sum, above 0.
+        cells: the lattice.
+        out: ``Corners``.
     """
-    weights[0], index[0] = 1.0, 0
-    count = 1
-    for i in range(sizes.size):
-        rest = 0.0
-        for m in range(i, joint.size):
-            rest += joint[m]
-        place = joint[i] / rest if rest > 0.0 else axes[i, 0]
-        low, high = 0, sizes[i] - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if axes[i, middle] <= place:
-                low = middle
-            else:
-                high = middle
-        width = axes[i, high] - axes[i, low]
-        share = min(max((place - axes[i, low]) / width, 0.0), 1.0) if width > 0.0 else 0.0
-        for c in range(count):
-            weights[count + c], index[count + c] = weights[c] * share, index[c] + high * strides[i]
-            weights[c], index[c] = weights[c] * (1.0 - share), index[c] + low * strides[i]
-        count *= 2
+    num_contexts, finest = joint.size, cells.ranks.shape[1] - 2
+    scale = finest / (total * cells.spread)
+    rest, first = 0.0, 0
+    for i in range(num_contexts - 1, 0, -1):
+        rest += max(joint[i] - cells.low[i] * total, 0.0)
+        place = min(rest * scale, float(finest))
+        below = np.int64(place)
+        out.floor[i] = below
+        out.fraction[i] = place - below
+        first += cells.ranks[i, below]
+    for i in range(1, num_contexts):
+        j = i
+        while j > 1 and out.fraction[out.order[j - 1]] < out.fraction[i]:
+            out.order[j] = out.order[j - 1]
+            j -= 1
+        out.order[j] = i
+    before = 1.0
+    for i in range(num_contexts):
+        if i > 0:
+            raised = out.order[i]
+            first += cells.ranks[raised, out.floor[raised] + 1] - cells.ranks[raised, out.floor[raised]]
+        after = out.fraction[out.order[i + 1]] if i + 1 < num_contexts else 0.0
+        out.share[i] = before - after
+        out.index[i] = first
+        before = after
 
 
 @kernel
-def spread_outcome(
-    law: Any, ahead: Any, grid: Any, rays: Any, next_grid: Any, inverse_width: Any, axes: Any, sizes: Any, strides: Any,
-    z: int, high: Any, earned: Any, jump: Any,
-) -> None:  # fmt: skip
-    """Add the continuation after outcome z of one state-action to ``high`` (N,) and ``earned`` (M, N)."""
-    num_grid, num_next, num_contexts = grid.size, next_grid.size, law.size
-    weights = np.empty(1 << sizes.size)
-    index = np.empty(1 << sizes.size, np.int64)
-    joint = np.empty(num_contexts - 1)
-    for j in range(rays.shape[0]):
-        other = 0.0  # likelihood when the context is not 0
-        for m in range(num_contexts - 1):
-            joint[m] = rays[j, m] * law[1 + m]
-            other += joint[m]
-        ray_corners(joint, axes, sizes, strides, weights, index)
-        cell = 0
-        for i in range(num_grid):
-            k = j * num_grid + i
-            first, rest = grid[i] * law[0], 1.0 - grid[i]
-            total = first + rest * other
-            while cell + 2 < num_next and next_grid[cell + 1] * total < first:
-                cell += 1
-            above = min(cell + 1, num_next - 1)
-            # impossible under this belief: a continuation still counts in the contexts that the belief excludes
-            pick = index[0] * num_next + (above if law[0] > 0.0 else cell)
-            if total > 0.0:
-                along = min(max((first - next_grid[cell] * total) * inverse_width[cell], 0.0), total)
-                most, between = -np.inf, 0.0
-                for c in range(weights.size):
-                    near, up = index[c] * num_next + cell, index[c] * num_next + above
-                    between += weights[c] * ((total - along) * ahead[0, near] + along * ahead[0, up])
-                    left = right = 0.0
-                    for m in range(num_contexts - 1):
-                        left += joint[m] * ahead[2 + m, near]
-                        right += joint[m] * ahead[2 + m, up]
-                    left = first * ahead[1, near] + rest * left
-                    right = first * ahead[1, up] + rest * right
-                    if left > most:
-                        most, pick = left, near
-                    if right > most:
-                        most, pick = right, up
-                high[k] += between
-            for m in range(num_contexts):
-                earned[m, k] += law[m] * ahead[1 + m, pick]
-            jump[k, z] = pick
+def beaten_around(high: Any, value: Any, points: Any, places: Any, ranks: Any, k: int) -> bool:
+    """Whether the node of lattice point k earns more than ``high`` all over the cells that begin there.
 
-
-@kernel
-def beaten(high: Any, value: Any, grid: Any, rays: Any, cell: int, offsets: Any, slack: float) -> bool:
-    """Whether one node at a corner of the cell earns more than ``high`` at all corners, hence all over the cell."""
-    for node in offsets:
-        holds = True
-        for corner in offsets:
-            j, i = divmod(cell + corner, grid.size)
-            rest = 0.0
-            for m in range(rays.shape[1]):
-                rest += rays[j, m] * value[2 + m, cell + node]
-            if high[cell + corner] >= grid[i] * value[1, cell + node] + (1.0 - grid[i]) * rest - slack:
-                holds = False
+    It does if it does at every corner: the point with any of its coordinates raised by one.
+    """
+    num_contexts = points.shape[1]
+    finest = ranks.shape[1] - 2
+    for raised in range(1 << (num_contexts - 1)):
+        corner, before, inside = 0, finest, True
+        for i in range(1, num_contexts):
+            x = places[k, i - 1] + ((raised >> (i - 1)) & 1)
+            if x > before:
+                inside = False
                 break
-        if holds:
-            return True
-    return False
+            corner += ranks[i, x]
+            before = x
+        if inside:
+            earned = 0.0
+            for m in range(num_contexts):
+                earned += points[corner, m] * value[k, 1 + m]
+            if high[corner] >= earned:
+                return False
+    return True
 
 
 @kernel
-def backup_product_grid(
+def stays_in_play(high: Any, value: Any, lower: Any, points: Any, places: Any, ranks: Any) -> bool:
+    """Whether upper bounds ``high`` (N,) leave an action a belief at which nothing known beats it.
+
+    At points that are all there is (no ``places``) the points decide; on a lattice the cells between them do too.
+    """
+    for k in range(high.size):
+        if high[k] >= lower[k]:
+            return True
+    beaten = True
+    for k in range(places.shape[0]):
+        beaten = beaten and beaten_around(high, value, points, places, ranks, k)
+    return not beaten
+
+
+@kernel
+def backup_lattice(
     laws: Any,  # (R, Z, M)
     means: Any,  # (R, M)
     starts: Any,  # (n + 1,)
     labels: Any,  # (R,)
-    ahead: Any,  # (R, 1 + M, L)
-    grid: Any,  # beliefs in context 0
-    rays: Any,  # (J, M - 1) beliefs in the others, given not 0
-    cells: Any,  # lowest corner of every cell of the grid
-    offsets: Any,  # from it to all its corners
-    next_grid: Any,
-    inverse_width: Any,  # 1 / (next_grid[j+1] - next_grid[j]), 0 at the end
-    axes: Any,  # (M - 2, longest) coordinates of the next rays
-    sizes: Any,
-    strides: Any,
+    ahead: Any,  # (R, L, 1 + M)
+    points: Any,  # (N, M)
+    kinds: Any,  # (R, Z) which of the distinct laws
+    after: Any,  # (N, K) next point after each distinct law, or none if the next points are a lattice
+    cells: Any,  # Cells of the next lattice
+    places: Any,  # (N, M - 1) own coordinates on the lattice, or none
+    ranks: Any,  # (M, n + 2) of the own lattice
     slack: float,
-    value: Any,  # out (n, 1 + M, N)
+    value: Any,  # out (n, N, 1 + M)
     best: Any,  # out (n, N)
     moves: Any,  # out (n, N, Z)
     keep: Any,  # out (R,)
 ) -> None:
-    """One backward step on the product grid."""
-    num_points, num_contexts, num_values = grid.size * rays.shape[0], laws.shape[2], laws.shape[1]
+    """One backward step from belief points, to points that are known or to a lattice."""
+    num_points, num_contexts, num_values = points.shape[0], points.shape[1], laws.shape[1]
     upper = np.empty((most_rows(starts), num_points))
-    earned = np.empty((num_contexts, num_points))
-    jump = np.empty((num_points, num_values), np.int32)
     lower = np.empty(num_points)
+    joint, earned = np.empty(num_contexts), np.empty(num_contexts)
+    jump = np.empty(num_values, np.int64)
+    around = Corners(
+        np.zeros(num_contexts), np.zeros(num_contexts, np.int64), np.zeros(num_contexts, np.int64),
+        np.zeros(num_contexts), np.zeros(num_contexts, np.int64),
+    )  # fmt: skip
     for s in range(starts.size - 1):
         lower[:] = -np.inf
-        value[s, 0, :] = -np.inf
+        for k in range(num_points):
+            value[s, k, 0] = -np.inf
         for r in range(starts[s], starts[s + 1]):
             high = upper[r - starts[s]]
-            for m in range(num_contexts):
-                earned[m, :] = means[r, m]
-            for j in range(rays.shape[0]):
-                rest = 0.0
-                for m in range(num_contexts - 1):
-                    rest += rays[j, m] * means[r, 1 + m]
-                for i in range(grid.size):
-                    high[j * grid.size + i] = grid[i] * means[r, 0] + (1.0 - grid[i]) * rest
-            for z in range(num_values):
-                spread_outcome(
-                    laws[r, z], ahead[r], grid, rays, next_grid, inverse_width, axes, sizes, strides,
-                    z, high, earned, jump,
-                )  # fmt: skip
-            for j in range(rays.shape[0]):
-                for i in range(grid.size):
-                    k = j * grid.size + i
-                    value[s, 0, k] = max(value[s, 0, k], high[k])
-                    rest = 0.0
-                    for m in range(num_contexts - 1):
-                        rest += rays[j, m] * earned[1 + m, k]
-                    low = grid[i] * earned[0, k] + (1.0 - grid[i]) * rest
-                    if low > lower[k]:
-                        lower[k] = low
-                        best[s, k] = labels[r]
-                        for m in range(num_contexts):
-                            value[s, 1 + m, k] = earned[m, k]
-                        for z in range(num_values):
-                            moves[s, k, z] = jump[k, z]
-        for r in range(starts[s], starts[s + 1]):
-            keep[r] = False
-            for cell in cells:
-                if not beaten(upper[r - starts[s]], value[s], grid, rays, cell, offsets, slack):
-                    keep[r] = True
-                    break
-
-
-@kernel
-def sawtooth(joint: Any, corner_value: Any, drop: Any, inverse: Any, ratio: Any) -> float:
-    """Upper bound at an unnormalised belief: the corners' mean, less the deepest tooth.
-
-    Args:
-        joint: (M,) b * q.
-        corner_value: (M,) upper bound at each corner.
-        drop: (L,) upper bound at a point, less the corners' mean there.
-        inverse: (M, L) 1 / point, infinite where the point is 0.
-        ratio: (L,) room to work in.
-    """
-    total = 0.0
-    for m in range(joint.size):
-        total += joint[m] * corner_value[m]
-    for j in range(drop.size):
-        ratio[j] = np.inf
-    for m in range(joint.size):
-        weight = joint[m]
-        row = inverse[m]
-        for j in range(drop.size):
-            share = weight * row[j]  # 0 * inf is not a number, and not less
-            ratio[j] = share if share < ratio[j] else ratio[j]
-    deepest = 0.0
-    for j in range(drop.size):
-        tooth = drop[j] * ratio[j]
-        deepest = tooth if tooth < deepest else deepest
-    return total + deepest
-
-
-@kernel
-def best_node(joint: Any, ahead: Any, room: Any) -> int:
-    """The next node that earns most at an unnormalised belief. ahead: (1 + M, L), values in contexts from row 1."""
-    room[:] = 0.0
-    for m in range(joint.size):
-        weight = joint[m]
-        row = ahead[1 + m]
-        for j in range(room.size):
-            room[j] += weight * row[j]
-    pick = 0
-    for j in range(room.size):
-        if room[j] > room[pick]:
-            pick = j
-    return pick
-
-
-@kernel
-def backup_points(
-    laws: Any,  # (R, Z, M)
-    means: Any,  # (R, M)
-    starts: Any,  # (n + 1,)
-    labels: Any,  # (R,)
-    ahead: Any,  # (R, 1 + M, L), the first M points are the corners
-    points: Any,  # (N, M)
-    next_points: Any,  # (L, M)
-    inverse: Any,  # (M, L) 1 / next point
-    value: Any,  # out (n, 1 + M, N)
-    best: Any,  # out (n, N) action of the node
-    hope: Any,  # out (n, N) action with the highest upper bound
-    moves: Any,  # out (n, N, Z)
-) -> None:
-    """One backward step on belief points."""
-    num_points, num_contexts, num_values = points.shape[0], points.shape[1], laws.shape[1]
-    num_next = next_points.shape[0]
-    room = np.empty(num_next)
-    drop = np.empty(num_next)
-    joint = np.empty(num_contexts)
-    earned = np.empty(num_contexts)
-    jump = np.empty(num_values, np.int32)
-    for s in range(starts.size - 1):
-        value[s, 0, :] = -np.inf
-        lower = np.full(num_points, -np.inf)
-        for r in range(starts[s], starts[s + 1]):
-            corner_value = ahead[r, 0, :num_contexts]
-            for j in range(num_next):
-                drop[j] = ahead[r, 0, j]
-                for m in range(num_contexts):
-                    drop[j] -= next_points[j, m] * corner_value[m]
             for k in range(num_points):
-                high = 0.0
+                hope = 0.0
                 for m in range(num_contexts):
                     earned[m] = means[r, m]
-                    high += points[k, m] * means[r, m]
+                    hope += points[k, m] * means[r, m]
                 for z in range(num_values):
+                    total = 0.0
                     for m in range(num_contexts):
                         joint[m] = points[k, m] * laws[r, z, m]
-                    high += sawtooth(joint, corner_value, drop, inverse, room)
-                    possible = joint.sum() > 0.0
-                    # an outcome that this belief excludes still needs a continuation in the contexts it excludes
-                    jump[z] = best_node(joint if possible else laws[r, z], ahead[r], room)
+                        total += joint[m]
+                    possible = total * cells.spread > SMALLEST
+                    pick = np.int64(0)
+                    if after.size > 0:
+                        pick = np.int64(after[k, kinds[r, z]])
+                        hope += total * ahead[r, pick, 0]
+                    else:
+                        weight = total
+                        if not possible:  # under this belief, yet a continuation in the contexts that it excludes
+                            weight = 0.0
+                            for m in range(num_contexts):
+                                joint[m] = laws[r, z, m]
+                                weight += joint[m]
+                        if weight > 0.0:
+                            find_corners(joint, weight, cells, around)
+                            most, between = -np.inf, 0.0
+                            for c in range(num_contexts):
+                                if around.share[c] > 0.0:
+                                    corner = around.index[c]
+                                    between += around.share[c] * ahead[r, corner, 0]
+                                    low = 0.0
+                                    for m in range(num_contexts):
+                                        low += joint[m] * ahead[r, corner, 1 + m]
+                                    if low > most:
+                                        most, pick = low, corner
+                            hope += total * between
                     for m in range(num_contexts):
-                        earned[m] += laws[r, z, m] * ahead[r, 1 + m, jump[z]]
+                        earned[m] += laws[r, z, m] * ahead[r, pick, 1 + m]
+                    jump[z] = pick
+                high[k] = hope
+                value[s, k, 0] = max(value[s, k, 0], hope)
                 low = 0.0
                 for m in range(num_contexts):
                     low += points[k, m] * earned[m]
-                if high > value[s, 0, k]:
-                    value[s, 0, k] = high
-                    hope[s, k] = labels[r]
                 if low > lower[k]:
                     lower[k] = low
                     best[s, k] = labels[r]
                     for m in range(num_contexts):
-                        value[s, 1 + m, k] = earned[m]
+                        value[s, k, 1 + m] = earned[m]
                     for z in range(num_values):
                         moves[s, k, z] = jump[z]
+        for r in range(starts[s], starts[s + 1]):
+            for k in range(num_points):
+                upper[r - starts[s], k] += slack
+            keep[r] = stays_in_play(upper[r - starts[s]], value[s], lower, points, places, ranks)
 
 
 @kernel

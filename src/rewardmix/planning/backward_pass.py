@@ -62,7 +62,10 @@ class BackwardPass:
         laws: (S * A, Z, M) law of the outcome in each context.
         means: (S * A, M) expected reward in each context.
         margin: bound of the rounding errors of a pass.
+        grouping: how far off an upper bound may be because beliefs that are nearly equal count as one point.
     """
+
+    grouping = 0.0
 
     def __init__(self, model: RewardMixingMDP) -> None:
         self.model = model
@@ -73,18 +76,19 @@ class BackwardPass:
         self.margin = rounding_bound(model, self.expect.width)
 
     def run(
-        self, step: Callable[[int, Floats], tuple[Floats, Ints, Ints]], last: int, deadline: float, *, exact: bool
+        self, step: Callable[[int, Floats], tuple[Floats, Ints, Ints]], nothing: Floats, deadline: float, *, exact: bool
     ) -> Sweep | None:
         """From the last step to the first; None if the deadline (time.perf_counter) passed on the way.
 
         Args:
-            step: (t, values at step t + 1) -> values (S, 1 + M, N), actions (S, N) and next nodes (S, N, Z) of step t.
-            last: points after the last step, where nothing is left to earn.
+            step: (t, values at step t + 1) -> values (S, 1 + M, N) or (S, N, 1 + M), actions (S, N) and next nodes
+                (S, N, Z) of step t. At the first step there is one point, the weights.
+            nothing: values after the last step, all 0.
             deadline: asked for before every step.
             exact: whether no step interpolates.
         """
         model = self.model
-        value = np.zeros((model.num_states, 1 + model.num_contexts, last))
+        value = nothing
         actions, successors = [], []
         for t in reversed(range(model.horizon)):
             if time.perf_counter() > deadline:
@@ -92,11 +96,13 @@ class BackwardPass:
             value, best, moves = step(t, value)
             actions.append(best)
             successors.append(moves)
-        lower = float(dot(model.initial, product(value[:, 1:, 0], model.weights)))
-        upper = max(float(dot(model.initial, value[:, 0, 0])) * float(model.weights.sum()), lower)
+        root = value.reshape(model.num_states, 1 + model.num_contexts)
+        lower = float(dot(model.initial, product(root[:, 1:], model.weights)))
+        upper = max(float(dot(model.initial, root[:, 0])) * float(model.weights.sum()), lower)
         points, margin = max(best.shape[1] for best in actions), self.margin
         policy = partial(compact_controller, actions[::-1], successors[::-1], model)
-        return Sweep(lower - margin, upper + margin, points, exact, 2 * margin, policy)
+        above = margin + self.grouping
+        return Sweep(lower - margin, upper + above, points, exact, margin + above, policy)
 
     def blocks(
         self, rows: Ints, starts: Ints, later: Floats
@@ -154,13 +160,12 @@ class Expectation:
         return out
 
 
-def pass_bytes(model: RewardMixingMDP, points: int) -> float:
-    """Estimate of the memory of one backward pass with so many belief points a step.
+def pass_bytes(model: RewardMixingMDP, points: int, width: int) -> float:
+    """Estimate of the memory of one backward pass with so many belief points a step, numbered with ``width`` bytes.
 
     The tables of the controller, two steps of values, one block of products.
     """
     cells = float(model.num_states) * points
-    width = 2 if points < 1 << 15 else 4
     tables = cells * model.horizon * (1 + model.num_values) * width
     values = 2 * 8 * cells * (1 + model.num_contexts)
     block = max(BLOCK_BYTES, 8.0 * (1 + model.num_contexts) * points * max(BLOCK_ROWS, model.num_actions))

@@ -26,7 +26,7 @@ from rewardmix._core.streams import Role, generator
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.backward_pass import Expectation, compact_controller
-from rewardmix.planning.grid import BeliefGrid
+from rewardmix.planning.grid import Reach, log_ratios
 from rewardmix.planning.planner import plan
 from rewardmix.planning.plans import AlphaVectors, Plan
 from rewardmix.planning.points import nearest_point, reachable_beliefs, sampled_beliefs, spread_beliefs
@@ -139,9 +139,9 @@ def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
     """For each step, beliefs to round to: all reachable ones if few, else a grid or spread-out samples."""
     start = model.weights[None] / model.weights.sum()
     if model.num_contexts == 2:
-        grid = BeliefGrid(model)
-        axes = [grid.axes(t, count)[0] for t in range(model.horizon)]
-        return [np.stack([axis, 1.0 - axis], axis=1) for axis in axes]
+        reach = Reach(model.weights, log_ratios(*model.laws.reshape(2, -1)), model.horizon)
+        grids = [reach.grid(t, count) for t in range(model.horizon)]
+        return [np.stack([grid, 1.0 - grid], axis=1) for grid in grids]
     reachable = reachable_beliefs(model, 2 * count)
     if reachable is not None:
         return reachable

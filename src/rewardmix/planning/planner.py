@@ -22,8 +22,8 @@ from rewardmix._core.portable import power as power_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.backward_pass import Sweep
 from rewardmix.planning.grid import GridSweeper
+from rewardmix.planning.lattice import LatticeSweeper
 from rewardmix.planning.plans import Plan, PlanInfo, Round
-from rewardmix.planning.points import MOST_REACHABLE, GridAndPoints, PointSweeper, reachable_beliefs
 from rewardmix.policy import Controller
 
 SAFETY = 1.06
@@ -77,13 +77,8 @@ def _moves(model: RewardMixingMDP) -> int:
 
 
 def _sweeper(model: RewardMixingMDP) -> Sweeper:
-    """Grids for two and three contexts, points too for more; points alone where they are all that can be reached."""
-    if model.num_contexts == 2:
-        return GridSweeper(model)
-    points = PointSweeper(model, reachable_beliefs(model, MOST_REACHABLE))
-    if points.complete:
-        return points
-    return GridSweeper(model) if model.num_contexts == 3 else GridAndPoints(model, points)
+    """A grid for two contexts, lattices for more."""
+    return GridSweeper(model) if model.num_contexts == 2 else LatticeSweeper(model)
 
 
 def usual_work(model: RewardMixingMDP) -> float:
