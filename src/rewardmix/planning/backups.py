@@ -18,7 +18,7 @@ import numpy as np
 
 from rewardmix._core.jit import kernel
 
-SMALLEST = 1e-290
+UNLIKELIEST = 1e-290
 """An outcome that is less likely than this adds nothing."""
 
 
@@ -285,7 +285,7 @@ def backup_lattice(
                     for m in range(num_contexts):
                         joint[m] = points[k, m] * laws[r, z, m]
                         total += joint[m]
-                    possible = total * cells.spread > SMALLEST
+                    possible = total * cells.spread > UNLIKELIEST
                     pick = np.int64(0)
                     if after.size > 0:
                         pick = np.int64(after[k, kinds[r, z]])
