@@ -36,7 +36,7 @@ def record(study: str, part: str, rows: Rows, *, program: str = "run", folder: P
 
 def run(
     doc: str | None, study: str, parts: dict[str, Callable[[bool], Iterable[dict[str, Any]]]], told: Told,
-    folder: Path = HERE,
+    folder: Path = HERE, program: str = "run",
 ) -> None:  # fmt: skip
     """Run the parts asked for, ``--quick`` or whole: rows are written as they come, and what they tell is printed.
 
@@ -53,9 +53,9 @@ def run(
             rows.append(row)
             if time.monotonic() - written > OFTEN:
                 print(f"{part}: {len(rows)} rows", file=sys.stderr, flush=True)
-                given.quick or record(study, part, rows, folder=folder)
+                given.quick or record(study, part, rows, program=program, folder=folder)
                 written = time.monotonic()
-        given.quick or record(study, part, rows, folder=folder)
+        given.quick or record(study, part, rows, program=program, folder=folder)
         told(part, rows, given.quick)
 
 

@@ -6,87 +6,153 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import error_of, grid, show
 from benchmarks.online import settings
-from benchmarks.record import rows_of, table
+from benchmarks.record import Rows, rows_of
 
 
-def regrets(rows: list[dict[str, Any]], world: str, method: str) -> np.ndarray:
+def values(rows: Rows, world: str, method: str, key: str = "regret") -> np.ndarray:
     """(runs,) of a method in a world."""
-    return np.array([row["regret"] for row in rows if (row["world"], row["method"]) == (world, method)])
+    return np.array([row[key] for row in rows if (row["world"], row["method"]) == (world, method) and key in row])
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """What every method cost, world by world."""
-    out = []
+def about(found: np.ndarray) -> str:
+    """Mean and standard error."""
+    return f"{found.mean():,.0f} ± {error_of(found):,.0f}" if found.size > 1 else f"{found.mean():,.0f}"
+
+
+def runs(rows: Rows) -> list[str]:
+    """What every method cost, world by world; in a world without a model, what it collected."""
+    lines = []
     for world, method in dict.fromkeys((row["world"], row["method"]) for row in rows):
-        mine = [row for row in rows if (row["world"], row["method"]) == (world, method)]
-        cost = np.array([row["regret"] for row in mine])
-        error = cost.std(ddof=1) / np.sqrt(cost.size) if cost.size > 1 else float("nan")
-        growth = np.median([row["regret"] / max(row["early"], 1e-9) for row in mine])
-        switches, seconds = (np.mean([row[key] for row in mine]) for key in ("switches", "cpu_seconds"))
-        out.append(
-            [
-                world,
-                method,
-                len(mine),
-                f"{cost.mean():.0f} +- {error:.0f}",
-                f"{np.median(cost):.0f}",
-                f"{cost.min():.0f} .. {cost.max():.0f}",
-                f"{growth:.2f}",
-                f"{switches:.0f}",
-                f"{seconds:.2f}",
-            ]
+        cost, early, total, switches, seconds = (
+            values(rows, world, method, key) for key in ("regret", "early", "total", "switches", "cpu_seconds")
         )
-    names = ["world", "method", "runs", "regret", "median", "range", "growth", "switches", "CPU s"]
-    table(names, out)
-    print()
+        told = [f"{np.median(cost):,.0f}", f"{cost.min():,.0f} .. {cost.max():,.0f}"] if cost.size else ["", ""]
+        growth = f"{np.median(cost / np.maximum(early, 1e-9)):.2f}" if cost.size else ""
+        told = [about(cost) if cost.size else "", *told, growth, about(total)]
+        lines.append([world, method, total.size, *told, f"{switches.mean():.0f}", f"{seconds.mean():.2f}"])
+    names = ["world", "method", "runs", "regret", "median", "range", "growth", "collected", "switches", "CPU s"]
+    return [grid(names, lines)]
 
 
-def judge(rows: list[dict[str, Any]]) -> None:
-    """The agent beside what was asked for and beside the best rival of the same run."""
-    out, bad, runs = [], 0, 0
-    for world in dict.fromkeys(row["world"] for row in rows):
-        methods = dict.fromkeys(row["method"] for row in rows if row["world"] == world)
-        mine = regrets(rows, world, "agent")
-        if not mine.size:
-            continue
-        others = {method: regrets(rows, world, method) for method in methods if not method.startswith("agent")}
-        best = min(others, key=lambda method: float(others[method].mean())) if others else ""
-        least = min([float(np.median(mine)), *(float(np.median(other)) for other in others.values())])
-        bad, runs = bad + int((mine > settings.TAIL * least).sum()), runs + mine.size
-        whole = all(row["episodes"] == settings.EPISODES for row in rows)
-        target = settings.TARGETS.get(world)
-        verdict = ("met" if mine.mean() <= target else "MISSED") if whole and target is not None else ""
-        rival = f"{best}: {others[best].mean():.0f}" if best else ""
-        out.append([world, f"{mine.mean():.0f}", "" if target is None else target, verdict, rival])
-    table(["world", "agent", "target", "verdict", "best rival"], out)
-    if runs:
-        rare = f"asked for: 1 in {1 / settings.RARE:g}"
-        print(f"runs above {settings.TAIL:g} times the best median: {bad} of {runs} ({rare})")
+def regret(*parts: Rows) -> list[str]:
+    """The agent beside its rivals, what was asked for, and where it was missed. Every part is a method's."""
+    rows = [row for part in parts for row in part]
+    methods = [method for method in ("agent", *settings.RIVALS) if any(row["method"] == method for row in rows)]
+    lines = []
+    for world in settings.MODELS:
+        mine = values(rows, world, "agent")
+        goal = settings.GOALS[world]
+        cells = [about(values(rows, world, method)) for method in methods]
+        lines.append([world, *cells, f"{goal} {'met' if mine.mean() <= goal else 'MISSED'}", compared(rows, world)])
+    names = ["regret after 20,000", *methods, "asked for", "beside the best other"]
+    return [grid(names, lines), spread(rows), numbers_of_runs(rows)]
 
 
-def judge_numbers(rows: list[dict[str, Any]]) -> None:
+def compared(rows: Rows, world: str, key: str = "regret", sign: float = 1.0) -> str:
+    """Better, worse, or a tie within two standard errors, beside the rival of the best mean."""
+    others = {method: sign * values(rows, world, method, key) for method in settings.RIVALS}
+    others = {method: found for method, found in others.items() if found.size}
+    mine, best = sign * values(rows, world, "agent", key), min(others, key=lambda method: float(others[method].mean()))
+    gap = float(others[best].mean() - mine.mean())
+    error = float(np.hypot(error_of(mine), error_of(others[best])))
+    return "a tie" if abs(gap) <= 2 * error else "better" if gap > 0 else f"WORSE than {best}"
+
+
+def spread(rows: Rows) -> str:
+    """How regret grows late, and how often a run goes wrong."""
+    growths, bad, all_runs = [], [], 0
+    for world in settings.MODELS:
+        mine, early = values(rows, world, "agent"), values(rows, world, "agent", "early")
+        medians = [np.median(found) for method in settings.METHODS if (found := values(rows, world, method)).size]
+        wrong, all_runs = int((mine > settings.TAIL * min(medians)).sum()), all_runs + mine.size
+        bad += [(world, wrong)] * (wrong > 0)
+        growths.append((float(np.median(mine / early)), world))
+    grown = [f"{world} {growth:.2f}" for growth, world in growths if growth > settings.GROWTH]
+    most = max(growths)
+    number = sum(wrong for _, wrong in bad)
+    allowed = settings.RARE * all_runs
+    where = ", ".join(f"{world} {wrong}" for world, wrong in bad)
+    return (
+        f"The agent's regret grows from episode {settings.EARLY:,} to {settings.EPISODES:,} by at most {most[0]:.2f} "
+        f"times in the median ({most[1]}); asked for: {settings.GROWTH:g}"
+        + (f", MISSED in {', '.join(grown)}. " if grown else ", met. ")
+        + f"Runs above {settings.TAIL:g} times the best median of all methods: {number} of {all_runs}"
+        + (f" ({where})" if bad else "")
+        + f"; asked for: at most 1 in {1 / settings.RARE:g}, "
+        + ("met." if number <= allowed else "MISSED.")
+    )
+
+
+def numbers_of_runs(rows: Rows) -> str:
+    """How many runs there are of each method."""
+    counts = dict[str, set[int]]()
+    for row in rows:
+        counts.setdefault(row["method"], set()).add(row["seed"])
+    return "Mean and standard error; instances and seeds: " + ", ".join(
+        f"{method} {len(seeds)}" for method, seeds in counts.items()
+    )
+
+
+def households(*parts: Rows) -> list[str]:
+    """What was collected from real households."""
+    rows = [row for part in parts for row in part if row["world"] == settings.HOUSEHOLDS]
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        first, total = (values(rows, settings.HOUSEHOLDS, method, key) for key in ("first", "total"))
+        lines.append([method, first.size, about(first), about(total)])
+    names = ["crackers", "runs", f"hits in the first {settings.FIRST:,}", f"hits in {settings.EPISODES:,}"]
+    verdict = compared(rows, settings.HOUSEHOLDS, "total", -1.0)
+    return [grid(names, lines), f"The agent beside the best other: {verdict}."]
+
+
+def numbers(*parts: Rows) -> list[str]:
     """What it costs not to be told how many types there are, or one too many, beside an agent that knows."""
-    out = []
-    for world in dict.fromkeys(row["world"] for row in rows):
-        knows = regrets(rows, world, "agent")
-        for method, limit in (
-            ("agent not told", settings.UNTOLD),
-            ("agent told one more", settings.TOO_MANY),
-        ):
-            mine = regrets(rows, world, method)
-            if knows.size and mine.size:
-                out.append([world, method, f"{mine.mean() / knows.mean():.2f}", f"{limit:g}"])
-    if out:
-        table(["world", "method", "times the regret", "asked for"], out)
+    rows, lines = [row for part in parts for row in part], []
+    for world in settings.NUMBERS:
+        knows = {row["seed"]: row["regret"] for row in rows if (row["world"], row["method"]) == (world, "agent")}
+        cells: list[Any] = [world]
+        for method, limit in (("not told", settings.UNTOLD), ("told one more", settings.TOO_MANY)):
+            pairs = [
+                (row["regret"], knows[row["seed"]])
+                for row in rows
+                if (row["world"], row["method"]) == (world, method) and row["seed"] in knows
+            ]
+            if not pairs:
+                cells += ["", ""]
+                continue
+            mine, known = np.array(pairs).T
+            times = mine.mean() / known.mean()
+            verdict = "met" if times <= limit else "MISSED"
+            cells += [f"{about(mine)} beside {about(known)} ({mine.size})", f"{times:.2f}, {limit:g} {verdict}"]
+        lines.append(cells)
+    return [grid(["types", "not told", "times, asked for", "told one more", "times, asked for"], lines)]
+
+
+def collected(*parts: Rows) -> list[str]:
+    """What was collected, method by method, in the worlds where one of them is played that is not ours."""
+    rows = [row for part in parts for row in part]
+    theirs = dict.fromkeys(row["world"] for row in rows if row["method"] not in settings.METHODS)
+    lines = []
+    for world in theirs:
+        for method in dict.fromkeys(row["method"] for row in rows if row["world"] == world):
+            first, total = (values(rows, world, method, key) for key in ("first", "total"))
+            lines.append([world, method, first.size, about(first), about(total)])
+    return [grid(["world", "method", "runs", f"in the first {settings.FIRST:,}", f"in {settings.EPISODES:,}"], lines)]
+
+
+TABLES = {"runs": runs, "regret": regret, "households": households, "numbers": numbers, "collected": collected}
 
 
 def main() -> None:
     """Print all that there is."""
-    if rows := rows_of("online", "runs"):
-        show(rows)
-        judge(rows)
-        judge_numbers(rows)
+    parts = {method: rows_of("online", method) for method in settings.METHODS}
+    everything = [row for rows in parts.values() for row in rows]
+    if everything:
+        show([*runs(everything), *regret(everything), *households(everything), *numbers(everything)])
+    if others := rows_of("online", "recurrent") + rows_of("online", "bandit"):
+        show(collected(parts["agent"], others))
 
 
 if __name__ == "__main__":

@@ -1,57 +1,64 @@
 """Exact expected regret of everything that is played, for an agent and its rivals.
 
-python -m benchmarks.online.run [--quick] [--worlds "lock 8,shop"] [--methods agent,context-blind] [--seeds 20]
+python -m benchmarks.online.run [--quick] [--parts "agent,blind,certainty equivalence"]
+
+A part is a method. Where the world is no model (real households) what was collected is all that is known.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
+
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
 import time
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import rewardmix as rm
+from benchmarks.cells import show
 from benchmarks.online import analysis, settings
-from benchmarks.record import record
+from benchmarks.record import Rows, run
 
 
 def cost(world: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
     """One run."""
-    model = settings.WORLDS[world](seed)
+    played = settings.WORLDS[world](seed)
+    told = {"num_contexts": getattr(played, "num_contexts", 2), "seed": seed, "method": settings.METHODS[method]}
     begin = time.process_time()
-    told = {"num_contexts": model.num_contexts, "seed": seed, "method": settings.METHODS[method]}
-    earned = rm.earn(model, episodes=episodes, **told)
+    earned = rm.earn(played, episodes=episodes, **told)
     seconds = time.process_time() - begin
+    regret = {} if earned.regret is None else {"regret": float(earned.regret[-1])}
+    if earned.regret is not None:
+        regret["early"] = float(earned.regret[min(settings.EARLY, episodes) - 1])
     return {
         "world": world,
         "method": method,
         "seed": seed,
         "episodes": episodes,
-        "regret": float(earned.regret[-1]),
-        "early": float(earned.regret[min(settings.EARLY, episodes) - 1]),
+        **regret,
+        "first": float(earned.curve[: settings.FIRST].sum()),
+        "total": earned.total,
         "switches": earned.switches,
         "cpu_seconds": seconds,
     }
 
 
-def main() -> None:
-    """The worlds and methods asked for; the file is written after each world. Quick: 2 seeds, 2,000 episodes."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--worlds", default=",".join(settings.WORLDS))
-    asked.add_argument("--methods", default=",".join(settings.METHODS))
-    asked.add_argument("--seeds", type=int, default=settings.SEEDS)
-    given = asked.parse_args()
-    seeds, episodes = (2, 2_000) if given.quick else (given.seeds, settings.EPISODES)
-    rows: list[dict[str, Any]] = []
-    for world in given.worlds.split(","):
-        for method in given.methods.split(","):
-            rows += [cost(world, method, seed, episodes) for seed in range(seeds)]
-        if not given.quick:
-            record("online", "runs", rows)
-        analysis.show([row for row in rows if row["world"] == world])
-    analysis.judge(rows)
-    analysis.judge_numbers(rows)
+def costs(method: str, quick: bool) -> Iterator[dict[str, Any]]:
+    """All runs of a method, one seed after the other; quick: 2 seeds, 2,000 episodes."""
+    seeds, episodes = (2, 2_000) if quick else (settings.seeds_of(method), settings.EPISODES)
+    for seed in range(seeds):
+        for world in settings.worlds_of(method):
+            yield cost(world, method, seed, episodes)
 
+
+def told(part: str, rows: Rows, quick: bool) -> None:
+    """What a method cost."""
+    show(analysis.runs(rows))
+
+
+PARTS = {method: partial(costs, method) for method in settings.METHODS}
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, "online", PARTS, told)

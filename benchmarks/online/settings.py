@@ -9,15 +9,22 @@ import rewardmix as rm
 from rewardmix import problems
 from rewardmix.model import RewardMixingMDP
 from rewardmix.online import rivals
+from rewardmix.problems.coupons import coupons
 
 EPISODES = 20_000
 EARLY = 5_000
 """Episodes after which the regret is looked at for the first time."""
 
+FIRST = 2_000
+"""Episodes whose reward is told beside that of all."""
+
 SEEDS = 20
 """Of the world, where it has one, and of the learner."""
 
-WORLDS: dict[str, Callable[[int], RewardMixingMDP]] = {
+FEWER_SEEDS = 5
+"""Of rivals that recover the world again and again."""
+
+MODELS: dict[str, Callable[[int], RewardMixingMDP]] = {
     "random 5x3x6": lambda seed: problems.make("random", states=5, actions=3, horizon=6, seed=seed),
     "lock 5": lambda seed: problems.make("lock", steps=5, seed=seed),
     "hard A=3 e=.04": lambda seed: problems.make("hard", actions=3, accuracy=0.04, seed=seed),
@@ -26,13 +33,26 @@ WORLDS: dict[str, Callable[[int], RewardMixingMDP]] = {
     "riverswim 6": lambda seed: problems.make("riverswim", states=6),
     "lock 8": lambda seed: problems.make("lock", steps=8, seed=seed),
     "shop": lambda seed: problems.make("shop"),
+}
+"""The six of the feasibility study, as far as the catalogue has them (its probe was another), and two more."""
+
+HOUSEHOLDS = "crackers"
+"""Real households in random order: a world without a model, so that only what was collected is known."""
+
+NUMBERS: dict[str, Callable[[int], RewardMixingMDP]] = {
+    "random 5x3x6": MODELS["random 5x3x6"],
     "random 3 types": lambda seed: problems.make("random", states=5, actions=3, horizon=6, contexts=3, seed=seed),
     "random 4 types": lambda seed: problems.make("random", states=5, actions=3, horizon=6, contexts=4, seed=seed),
 }
-"""The six of the feasibility study, as far as the catalogue has them (its probe was another), two more, and more types.
-"""
+"""Two, three and four types."""
 
-TARGETS = {
+WORLDS: dict[str, Callable[[int], Any]] = {
+    **MODELS,
+    HOUSEHOLDS: lambda seed: coupons("cracker", seed=seed),
+    **NUMBERS,
+}
+
+GOALS = {
     "random 5x3x6": 240,
     "lock 5": 230,
     "hard A=3 e=.04": 250,
@@ -42,7 +62,7 @@ TARGETS = {
     "lock 8": 300,
     "shop": 250,
 }
-"""Mean regret that is asked for, where some is."""
+"""Mean regret that is asked for."""
 
 UNTOLD, TOO_MANY = 1.35, 1.3
 """What not knowing the number of types may cost, and one type too many: times the regret of an agent that knows."""
@@ -66,11 +86,27 @@ def one_too_many(*, num_contexts: int, **sizes: Any) -> rm.Agent:
 
 METHODS: dict[str, Any] = {
     "agent": rm.Agent,
-    "agent not told": untold,
-    "agent told one more": one_too_many,
-    "context-blind": rivals.blind,
+    "not told": untold,
+    "told one more": one_too_many,
+    "blind": rivals.blind,
     "certainty equivalence": rivals.CertaintyEquivalence,
-    "epsilon-greedy": rivals.epsilon_greedy(20),
-    "explore 500 then commit": rivals.explore_then_commit(500),
-    "explore 2000 then commit": rivals.explore_then_commit(2000),
+    "epsilon greedy": rivals.epsilon_greedy(20),
+    "commit after 500": rivals.explore_then_commit(500),
+    "commit after 2000": rivals.explore_then_commit(2000),
 }
+"""Each is a part of the study."""
+
+RIVALS = ("blind", "certainty equivalence", "epsilon greedy", "commit after 500", "commit after 2000")
+"""Those that the agent is judged beside."""
+
+
+def worlds_of(method: str) -> tuple[str, ...]:
+    """Where a method is played."""
+    if method == "agent":
+        return tuple(WORLDS)
+    return (*MODELS, HOUSEHOLDS) if method in RIVALS else tuple(NUMBERS)
+
+
+def seeds_of(method: str) -> int:
+    """How often."""
+    return FEWER_SEEDS if method == "epsilon greedy" else SEEDS

@@ -269,6 +269,7 @@ def test_an_end_needs_a_reward_of_zero():
         ({"horizon": 2.5}, "horizon: found 2.5"),
         ({"reward_values": (1, 0)}, r"reward_values\[1\]: found 0.0, expected more than 1"),
         ({"weights": (0.5, 0.6)}, "weights: found sum 1.1"),
+        ({"weights": "even"}, "weights: found 'even', expected \"uniform\""),
         ({"weights": (1.0, 0.0)}, r"weights\[1\]: found 0.0, expected a positive weight"),
         ({"seed": -1}, "seed: found -1"),
         ({"num_states": 10**6}, "num_states: found a need of about"),

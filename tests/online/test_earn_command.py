@@ -57,6 +57,15 @@ def test_the_page_shows_rewards_over_time_switches_and_beliefs(folder):
     assert "It changed what it plays" in page
 
 
+def test_the_page_and_the_files_use_the_names_of_the_world(folder):
+    where, _ = folder
+    shop, result = rm.problems.make("shop"), json.loads((where / "result.json").read_text())
+    assert tuple(result["session"]["state_names"]) == shop.state_names
+    assert tuple(result["session"]["action_names"]) == shop.action_names
+    assert rm.load(where / "model.safetensors").state_names == shop.state_names
+    assert "show bestsellers" in (where / "report.html").read_text()
+
+
 def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
     arguments = ["earn", "random:states=6", "--episodes", "3000", "--seed", "1"]
     whole = run(*arguments, "--out", str(tmp_path / "whole"))
@@ -88,6 +97,7 @@ def test_wrong_input_ends_with_2_and_one_clear_line(tmp_path):
         (["earn", "shop", "--episodes", "0"], "rewardmix: episodes: found 0"),
         (["earn", "shop", "--resume"], "--resume: found no stopped run in"),
         (["earn", "shop", "--weights", "0.5,0.6"], "rewardmix: weights: found sum 1.1"),
+        (["earn", "shop", "--weights", "uniform", "--contexts", "auto"], "rewardmix: weights: found known weights"),
     ):
         done = run(*arguments, cwd=tmp_path)
         assert done.returncode == 2, done.stderr

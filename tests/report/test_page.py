@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,7 +12,9 @@ import pytest
 
 from report.example import mixed, summary_of
 from rewardmix import belief, problems
-from rewardmix.report import page
+from rewardmix.online import earn
+from rewardmix.report import page, summarise
+from rewardmix.report.findings import earned_findings
 
 SHOP = problems.make("shop")
 PHONE = {"width": 360, "height": 740}
@@ -20,6 +23,12 @@ PHONE = {"width": 360, "height": 740}
 @pytest.fixture(scope="module")
 def shop():
     return summary_of(SHOP)
+
+
+@pytest.fixture(scope="module")
+def earned():
+    """The summary of a short run of an agent."""
+    return summarise(earned_findings(earn(SHOP, episodes=200, seed=1), title="shop", world=SHOP, command="rewardmix"))
 
 
 @pytest.fixture
@@ -253,15 +262,35 @@ def test_it_fits_a_phone(opened, shop, scheme):
     assert tab.trouble == []
 
 
-def test_everything_has_a_name_for_screen_readers(opened, shop):
-    tab = opened(shop)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_an_agent_fits_a_phone_and_uses_names(opened, earned, scheme):
+    tab = opened(earned, viewport=PHONE, color_scheme=scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth") == 360
+    assert tab.get_by_text("What it earned while it learned").is_visible()
+    follower = Follower(earned["session"], 0)
+    tab.locator("#choices").get_by_role("button", name="home").click()  # an agent may be asked to begin anywhere
+    for t in range(3):
+        assert tab.locator("#where").inner_text() == f"Step {t + 1} of 10 · {SHOP.state_names[follower.state]}"
+        assert tab.locator("#action").inner_text() == follower.action
+        check_belief(tab, follower)
+        follower.reward(t % 2)
+        tab.get_by_role("button", name="Rewarded" if t % 2 else "Not rewarded", exact=True).click()
+        follower.state = t + 1
+        tab.locator("#choices").get_by_role("button", name=SHOP.state_names[t + 1]).click()
+    assert tab.trouble == []
+
+
+@pytest.mark.parametrize("which", ["shop", "earned"])
+def test_everything_has_a_name_for_screen_readers(opened, which, request):
+    tab = opened(request.getfixturevalue(which))
     assert tab.evaluate("[...document.querySelectorAll('svg')].every(s => s.getAttribute('aria-label'))")
     names = tab.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(names) == len(set(names))
     levels = tab.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => Number(h.tagName[1]))")
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert tab.locator("#belief").get_attribute("aria-label") == "type 1 60 %, type 2 40 %"
+    said = tab.locator("#belief").get_attribute("aria-label")
+    assert said == "type 1 60 %, type 2 40 %" if which == "shop" else re.fullmatch(r"type 1 \d+ %, type 2 \d+ %", said)
     assert tab.get_by_role("group", name="Play a session").count() == 1
 
 

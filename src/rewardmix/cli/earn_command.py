@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
@@ -56,10 +55,6 @@ def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
     from rewardmix import online
 
     contexts, known = inputs.contexts_of(settings["contexts"]), inputs.weights_of(settings["weights"])
-    if known == "uniform":
-        if isinstance(contexts, str):
-            refuse("--weights", "'uniform' with --contexts auto", "a number of types")
-        known = [1.0 / max(contexts, 1)] * contexts
     with terminal.bar("earning", settings["episodes"]) as show_bar:
         return online.earn(
             place,
@@ -76,14 +71,13 @@ def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
 
 def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Path) -> dict[str, Any]:
     from rewardmix import io
-    from rewardmix.model import RewardMixingMDP
     from rewardmix.report.findings import earned_findings
     from rewardmix.report.folder import write_folder
 
     found = earned_findings(
         earned,
         title=settings["world"],
-        truth=place if isinstance(place, RewardMixingMDP) else None,
+        world=place,
         command=shlex.join(["rewardmix", *sys.argv[1:]]),
         settings=settings,
     )

@@ -283,10 +283,7 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
 def _recovered(asked: LearnSettings, evidence: Evidence, choice: Choice | None) -> Recovery:
     """Algorithm 3; states and actions get the world's own names."""
     recovery = asked.method(evidence, asked.question(choice))
-    states, actions = environments.names_of(asked.world)
-    ended = ("end",) * (recovery.model.num_states - len(states)) if states else ()
-    named = dataclasses.replace(recovery.model, state_names=(*states, *ended), action_names=actions)
-    return dataclasses.replace(recovery, model=named)
+    return dataclasses.replace(recovery, model=environments.named_like(recovery.model, asked.world))
 
 
 def _checked(asked: LearnSettings, gathered: Gathered, recovery: Recovery) -> Checkup | None:

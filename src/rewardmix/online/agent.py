@@ -120,7 +120,7 @@ class Agent:
         horizon: H, the most actions of an episode.
         num_contexts: M, or "auto" to find it out: see ``prequential``.
         reward_values: (Z,) increasing. They hold 0 where the world can end an episode early.
-        weights: (M,) if they are known.
+        weights: (M,) if they are known; "uniform": all the same.
         memory: episodes after which one is forgotten; None: never. What counts are the last half to all of so many.
         seed: the same events in the same order with the same seed give the same agent.
     """
@@ -133,7 +133,7 @@ class Agent:
         horizon: int,
         num_contexts: int | str = 2,
         reward_values: Sequence[float] | Floats = BINARY,
-        weights: ArrayLike | None = None,
+        weights: ArrayLike | str | None = None,
         memory: int | None = None,
         seed: int = 0,
     ) -> None:

@@ -5,19 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import ArrayLike
-
-from rewardmix._core.checks import (
-    Floats,
-    as_count,
-    as_floats,
-    as_reward_values,
-    as_seed,
-    at,
-    check_probabilities,
-    first,
-    refuse,
-)
+from rewardmix._core.checks import as_count, as_reward_values, as_seed, refuse
 from rewardmix.model import BINARY
 
 SHORTEST_MEMORY = 64
@@ -42,9 +30,11 @@ class AgentSettings:
         checked: dict[str, Any] = {name: as_count(name, getattr(self, name)) for name in sizes}
         checked["num_contexts"] = "auto" if self.auto else as_count("num_contexts", self.num_contexts)
         checked["reward_values"] = as_reward_values(self.reward_values)
+        from rewardmix.recovery.recover import as_weights  # with kernels, which take a while to import
+
         if self.auto and self.weights is not None:
             refuse("weights", "known weights with num_contexts='auto'", "none, or their number in num_contexts")
-        checked["weights"] = _known_weights(self.weights, checked["num_contexts"])
+        checked["weights"] = as_weights(self.weights, checked["num_contexts"])
         checked["memory"] = None if self.memory is None else as_count("memory", self.memory, least=SHORTEST_MEMORY)
         checked["seed"] = as_seed("seed", self.seed)
         for name, value in checked.items():
@@ -66,13 +56,3 @@ class AgentSettings:
     def num_state_actions(self) -> int:
         """X = S A."""
         return self.num_states * self.num_actions
-
-
-def _known_weights(weights: ArrayLike | None, num_contexts: int) -> Floats | None:
-    if weights is None:
-        return None
-    known = as_floats("weights", weights, (num_contexts,))
-    check_probabilities("weights", known, "contexts")
-    if (known <= 0).any():
-        refuse(at("weights", first(known <= 0)), 0.0, "a positive weight")
-    return known

@@ -4,7 +4,8 @@
         V_0 = the largest chance to meet, within an episode, an x that was tried less than STRANGE_BELOW times
         if V_0 > LOOKED_FOR:   play the policy that has it
         else:               carry the chains of the posterior on
-                            for each chain: draw laws and moves around it, and plan in the world that was drawn
+                            for each chain: draw laws and moves around it, and plan in the world that was drawn;
+                            one draw is as wide as the posterior, the others are sharper
                             visits are shared out among these policies by chance
 
 Posterior sampling alone finds what many episodes lead to by chance, and next to never what needs a row of right
@@ -48,9 +49,10 @@ LOOKED_FOR = 0.1
 MOVES = 1.0
 """Dirichlet prior on moves: so many imagined visits, spread evenly over all states."""
 
-SHARPNESS = 2.0
-"""Of the draws that are played: moves are taken as if each had been seen so often, and rewards of what was met often.
-Draws as wide as the posterior cost more than they find out once most of the world is known."""
+SHARPNESS = (1.0, 16.0, 16.0)
+"""Of the draws that are played, chain by chain: moves are taken as if each had been seen so often, and rewards of what
+was met often. One draw is as wide as the posterior, or what was unlucky at first would never be tried again; all of
+them so wide would cost more than they find out once most of the world is known."""
 
 DRAWN_GAP = 1e-3
 """Of planning, a step and reward range."""
@@ -150,10 +152,11 @@ def markov_controller(actions: Any, reward_values: Floats) -> Controller:
 
 
 def drawn_model(seen: Record, evidence: RewardEvidence, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
-    """A world drawn around a chain, a little sharper than the posterior."""
-    mixture = posterior.drawn_mixture(chains, chain, evidence, SHARPNESS, stream)
+    """A world drawn around a chain, as wide as the posterior or sharper."""
+    sharpness = SHARPNESS[chain]
+    mixture = posterior.drawn_mixture(chains, chain, evidence, sharpness, stream)
     prior = MOVES / (seen.tally.num_states + seen.tally.ended_early)
-    shapes = prior + SHARPNESS * (move_counts(seen) - prior)
+    shapes = prior + sharpness * (move_counts(seen) - prior)
     rows = np.empty_like(shapes)
     draw_rows(shapes, stream, rows)
     return assembled_model(seen, mixture, rows)

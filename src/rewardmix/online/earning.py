@@ -117,7 +117,7 @@ def earn(
     episodes: int = 20_000,
     num_contexts: int | str = 2,
     seed: int = 0,
-    weights: ArrayLike | None = None,
+    weights: ArrayLike | str | None = None,
     horizon: int | None = None,
     reward_values: ArrayLike | None = None,
     memory: int | None = None,
@@ -132,7 +132,7 @@ def earn(
         episodes: K.
         num_contexts: M, as the learner is told; "auto" lets an agent find it out.
         seed: of the learner and of what is played.
-        weights: (M,) if they are known.
+        weights: (M,) if they are known; "uniform": all the same.
         horizon: H of an environment that does not tell its own.
         reward_values: (Z,) of an environment that does not declare them; 0 and 1 if nobody does.
         memory: episodes after which an agent forgets one; None: never.

@@ -39,7 +39,7 @@ RECOVERED_GROWTH = 1.5
 """Growth of the number of episodes after which epsilon-greedy recovers the world again."""
 
 
-def blind(*, num_contexts: int | str = 2, weights: ArrayLike | None = None, **sizes: Any) -> Agent:
+def blind(*, num_contexts: int | str = 2, weights: ArrayLike | str | None = None, **sizes: Any) -> Agent:
     """Posterior sampling with one context, whatever it is told."""
     return Agent(**sizes, num_contexts=1)
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from rewardmix._core.portable import exps, log
 from rewardmix._version import __version__
+from rewardmix.environments import named_like
 from rewardmix.facts import Fact
 from rewardmix.learning import Learned, Truth
 from rewardmix.learning.certificate import truth_of
@@ -173,12 +174,22 @@ def earned_findings(
     earned: Earned,
     *,
     title: str,
-    truth: RewardMixingMDP | None = None,
+    world: Any = None,
     command: str = "",
     settings: Mapping[str, Any] | None = None,
 ) -> Findings:
-    """What ``earn`` came to, with the policy of now; the arguments are those of ``learned_findings``."""
+    """What ``earn`` came to, with the policy of now.
+
+    Args:
+        earned: what it gave.
+        title: name of the problem.
+        world: the model or environment it was earned in; it lends its names, and a model is the truth.
+        command: how this was made.
+        settings: with what.
+    """
     plan = earned.agent.plan()
+    plan = dataclasses.replace(plan, model=named_like(plan.model, world))
+    truth = world if isinstance(world, RewardMixingMDP) else None
     standing = None if truth is None else truth_of(plan.policy, truth, EARNED_GAP * truth.horizon * _reach(truth))
     return Findings(
         title=title,
