@@ -111,7 +111,8 @@ def numbers(*parts: Rows) -> list[str]:
     """What it costs not to be told how many types there are, or one too many, beside an agent that knows."""
     rows, lines = [row for part in parts for row in part], []
     for world in settings.NUMBERS:
-        knows = {row["seed"]: row["regret"] for row in rows if (row["world"], row["method"]) == (world, "agent")}
+        told = [row for row in rows if row["world"] == world and row["method"] in ("agent", "told")]
+        knows = {row["seed"]: row["regret"] for row in told}
         cells: list[Any] = [world]
         for method, limit in (("not told", settings.UNTOLD), ("told one more", settings.TOO_MANY)):
             pairs = [
@@ -142,7 +143,49 @@ def collected(*parts: Rows) -> list[str]:
     return [grid(["world", "method", "runs", f"in the first {settings.FIRST:,}", f"in {settings.EPISODES:,}"], lines)]
 
 
-TABLES = {"runs": runs, "regret": regret, "households": households, "numbers": numbers, "collected": collected}
+def times(rows: Rows) -> list[str]:
+    """CPU time with the number of episodes, and the power that it grows with."""
+    lines = []
+    for episodes in dict.fromkeys(row["episodes"] for row in rows):
+        mine = [row for row in rows if row["episodes"] == episodes]
+        seconds = np.array([row["cpu_seconds"] for row in mine])
+        loops = seconds / [row["loop_seconds"] for row in mine]
+        lines.append([f"{episodes:,}", f"{seconds.mean():.2f}", f"{seconds.max():.2f}", f"{loops.mean():.1f}"])
+    lengths, spent = (np.log([row[key] for row in rows]) for key in ("episodes", "cpu_seconds"))
+    power = np.polyfit(lengths, spent, 1)[0]
+    names = ["episodes of random (5, 3, 6)", "CPU s", "slowest", "loops of 2,000,000 steps in Python"]
+    return [grid(names, lines), f"It grows like the number of episodes to the power {power:.2f}."]
+
+
+def events(rows: Rows) -> list[str]:
+    """What an event costs beyond a method that does nothing; the least of the repeats, since noise only adds."""
+    event, empty = (min(row[key] for row in rows) for key in ("event_us", "empty_us"))
+    return [
+        f"An event takes {event:.2f} microseconds, an empty method {empty:.2f}: {event - empty:.2f} beyond it "
+        f"(least of {len(rows)} repeats; asked for: 5)."
+    ]
+
+
+def memory(rows: Rows) -> list[str]:
+    """A long run."""
+    row = rows[0]
+    more = row["mb_peak"] - row["mb_before"]
+    return [
+        f"{row['episodes']:,} episodes take {row['cpu_seconds']:.0f} CPU s and {more:.0f} MB "
+        f"beyond those of a short run; {row['distinct']:,} of the episodes are distinct; regret {row['regret']:.0f}."
+    ]
+
+
+TABLES = {
+    "runs": runs,
+    "regret": regret,
+    "households": households,
+    "numbers": numbers,
+    "collected": collected,
+    "time": times,
+    "events": events,
+    "memory": memory,
+}
 
 
 def main() -> None:

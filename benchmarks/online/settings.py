@@ -86,6 +86,7 @@ def one_too_many(*, num_contexts: int, **sizes: Any) -> rm.Agent:
 
 METHODS: dict[str, Any] = {
     "agent": rm.Agent,
+    "told": rm.Agent,
     "not told": untold,
     "told one more": one_too_many,
     "blind": rivals.blind,
@@ -94,7 +95,7 @@ METHODS: dict[str, Any] = {
     "commit after 500": rivals.explore_then_commit(500),
     "commit after 2000": rivals.explore_then_commit(2000),
 }
-"""Each is a part of the study."""
+"""Each is a part of the study. ``told`` is the agent where there are more types than two."""
 
 RIVALS = ("blind", "certainty equivalence", "epsilon greedy", "commit after 500", "commit after 2000")
 """Those that the agent is judged beside."""
@@ -102,9 +103,9 @@ RIVALS = ("blind", "certainty equivalence", "epsilon greedy", "commit after 500"
 
 def worlds_of(method: str) -> tuple[str, ...]:
     """Where a method is played."""
-    if method == "agent":
-        return tuple(WORLDS)
-    return (*MODELS, HOUSEHOLDS) if method in RIVALS else tuple(NUMBERS)
+    if method == "agent" or method in RIVALS:
+        return (*MODELS, HOUSEHOLDS)
+    return tuple(world for world in NUMBERS if method != "told" or world not in MODELS)
 
 
 def seeds_of(method: str) -> int:
