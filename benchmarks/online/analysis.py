@@ -51,13 +51,22 @@ def regret(*parts: Rows) -> list[str]:
 
 
 def compared(rows: Rows, world: str, key: str = "regret", sign: float = 1.0) -> str:
-    """Better, worse, or a tie within two standard errors, beside the rival of the best mean."""
-    others = {method: sign * values(rows, world, method, key) for method in settings.RIVALS}
-    others = {method: found for method, found in others.items() if found.size}
-    mine, best = sign * values(rows, world, "agent", key), min(others, key=lambda method: float(others[method].mean()))
-    gap = float(others[best].mean() - mine.mean())
-    error = float(np.hypot(error_of(mine), error_of(others[best])))
-    return "a tie" if abs(gap) <= 2 * error else "better" if gap > 0 else f"WORSE than {best}"
+    """Better, worse, or a tie within two standard errors, beside the rival of the best mean on the seeds of both."""
+    mine = by_seed(rows, world, "agent", key)
+    others = {method: by_seed(rows, world, method, key) for method in settings.RIVALS}
+    gaps = {
+        method: sign * np.array([other[seed] - mine[seed] for seed in other if seed in mine])
+        for method, other in others.items()
+        if other
+    }
+    best = min(gaps, key=lambda method: float(gaps[method].mean()))
+    gap, error = float(gaps[best].mean()), error_of(gaps[best])
+    return f"a tie with {best}" if abs(gap) <= 2 * error else "better" if gap > 0 else f"WORSE than {best}"
+
+
+def by_seed(rows: Rows, world: str, method: str, key: str) -> dict[int, float]:
+    """Seed -> what a method has in a world."""
+    return {row["seed"]: row[key] for row in rows if (row["world"], row["method"]) == (world, method) and key in row}
 
 
 def spread(rows: Rows) -> str:

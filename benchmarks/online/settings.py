@@ -22,7 +22,7 @@ SEEDS = 20
 """Of the world, where it has one, and of the learner."""
 
 FEWER_SEEDS = 5
-"""Of rivals that recover the world again and again."""
+"""Of rivals, and of agents that are told less or too much: what is asked is how many times as much they cost."""
 
 MODELS: dict[str, Callable[[int], RewardMixingMDP]] = {
     "random 5x3x6": lambda seed: problems.make("random", states=5, actions=3, horizon=6, seed=seed),
@@ -110,4 +110,4 @@ def worlds_of(method: str) -> tuple[str, ...]:
 
 def seeds_of(method: str) -> int:
     """How often."""
-    return FEWER_SEEDS if method == "epsilon greedy" else SEEDS
+    return SEEDS if method == "agent" else FEWER_SEEDS
