@@ -95,7 +95,6 @@ def test_wrong_input_ends_with_2_and_one_clear_line(tmp_path):
     for arguments, message in (
         (["earn", "shp"], "found 'shp'"),
         (["earn", "shop", "--episodes", "0"], "rewardmix: episodes: found 0"),
-        (["earn", "shop", "--resume"], "--resume: found no stopped run in"),
         (["earn", "shop", "--weights", "0.5,0.6"], "rewardmix: weights: found sum 1.1"),
         (["earn", "shop", "--weights", "uniform", "--contexts", "auto"], "rewardmix: weights: found known weights"),
     ):
