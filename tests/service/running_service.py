@@ -78,11 +78,11 @@ def free_port():
 
 
 @contextlib.contextmanager
-def as_process(source, store, port, *options):
+def as_process(source, store, port, *options, log=None):
     """``rewardmix serve`` once it answers; killed at the end."""
     command = [sys.executable, "-m", "rewardmix", "serve", str(source), "--store", str(store), "--port", str(port)]
-    place = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    log = Path(store).with_suffix(".log")
+    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    log = log or Path(store).with_suffix(".log")
     with open(log, "ab") as file:
         process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=place)
     try:

@@ -11,6 +11,7 @@ import logging
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from rewardmix.service.desk import Desk
@@ -81,19 +82,28 @@ class BackgroundLearner:
 
     def _refit(self, until: int) -> str:
         """Run a refit; what went wrong, or ""."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with self._lock:
             if self._stopped.is_set():
                 return "stopped"
-            self._process = subprocess.Popen([sys.executable, "-c", REFIT], text=True, **pipes)  # type: ignore[call-overload]
-        try:
-            out, err = self._process.communicate(json.dumps({"store": self._address, "until": until}))
-            code = self._process.returncode
-        finally:
+            process = subprocess.Popen(
+                [sys.executable, "-c", REFIT],
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            self._process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process:  # its input stays open until it ends: if this process is killed, so is the refit
+            with suppress(OSError):
+                process.stdin.write(json.dumps({"store": self._address, "until": until}) + "\n")
+                process.stdin.flush()
+            told = process.stdout.read().strip().splitlines() or ["it said nothing"]
+            code = process.wait()
             with self._lock:
                 self._process = None
         if code:
-            last = err.strip().splitlines()[-1:] or ["it said nothing"]
-            return f"a refit ended with code {code}: {last[0][:300]}"
-        _LOG.info("refit", extra={"sessions": until, "version": json.loads(out)["version"]})
+            return f"a refit ended with code {code}: {told[-1][:300]}"
+        _LOG.info("refit", extra={"sessions": until, "version": json.loads(told[-1])["version"]})
         return ""

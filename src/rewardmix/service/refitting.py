@@ -11,11 +11,12 @@ import math
 import os
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rewardmix._core.checks import InputError, as_count
 from rewardmix.logs import Fitted, fit
@@ -220,8 +221,18 @@ def replay(store: str | Path) -> list[Replayed]:
 
 
 def refit_as_asked() -> None:
-    """One refit in a process of its own: what to do on standard input, the version on standard output."""
-    asked = json.load(sys.stdin)
+    """One refit in a process of its own: what to do on standard input, the version on standard output.
+
+    The input stays open as long as whoever asked is there: where it ends before the refit does, nobody waits for it.
+    """
+    asked = json.loads(sys.stdin.readline())
+    threading.Thread(target=_leave_with, args=(sys.stdin,), daemon=True).start()
     with suppress(AttributeError, OSError):
         os.nice(10)
-    print(json.dumps({"version": refit(asked["store"], asked["until"])}))
+    print(json.dumps({"version": refit(asked["store"], asked["until"])}), flush=True)
+    os._exit(0)  # the thread still reads
+
+
+def _leave_with(stream: TextIO) -> None:
+    stream.read()
+    os._exit(1)

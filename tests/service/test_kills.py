@@ -1,0 +1,138 @@
+"""What survives: kills under load, a full disk, a database that goes away.
+
+Five kills here; ``REWARDMIX_KILLS=20 python -m pytest tests/service/test_kills.py`` for more.
+"""
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+
+import pytest
+
+import rewardmix as rm
+from rewardmix.service import Desk, ServeSettings, Store, export_log, replay
+from service.running_postgres import KINDS, place_of
+from service.running_service import Client, as_process, free_port, in_thread, need_server
+from service.visitors import Visitor, check_store, finish, played
+
+need_server()
+
+KILLS = int(os.environ.get("REWARDMIX_KILLS", "5"))
+VISITORS = 6
+
+
+@pytest.fixture(params=KINDS)
+def place(request):
+    return place_of(request.param, request)
+
+
+@pytest.fixture(scope="module")
+def saved(plan, tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "plan.safetensors"
+    rm.save(path, plan)
+    return path
+
+
+def test_nothing_that_was_acknowledged_is_lost_or_counted_twice_by_kills_under_load(saved, place, tmp_path):
+    port, stop = free_port(), threading.Event()
+    visitors = [Visitor(port, f"visitor {i}", stop) for i in range(VISITORS)]
+    options = ["--explore", "0.3", "--holdout", "0.3", "--learn", "--learn-every", "60"]
+    for kill in range(KILLS + 1):
+        with as_process(saved, place, port, *options, log=tmp_path / "log"):
+            if kill == 0:
+                for visitor in visitors:
+                    visitor.start()
+            played(visitors, 30)
+            if kill == KILLS:
+                finish(visitors)
+                versions(port, 2)
+    assert sum(visitor.again for visitor in visitors) >= KILLS
+    rewards = check_store(place, visitors)
+    assert export_log(place, tmp_path / "log.parquet").rows == rewards
+    again = replay(place)
+    assert again
+    assert all(one.same for one in again)
+    if "://" not in place:
+        with contextlib.closing(sqlite3.connect(place)) as rows:
+            assert rows.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def versions(port, number):
+    """Wait until there are so many versions."""
+    client = Client(port)
+    while len(client.ask("GET", "/v1/versions")[1]["versions"]) < number:
+        time.sleep(0.1)
+    client.close()
+
+
+@contextlib.contextmanager
+def served(plan, place):
+    """A service with a store of its own; (desk, client)."""
+    store = Store(place)
+    try:
+        desk = Desk(store, plan, ServeSettings(0.0, 0.0))
+        with in_thread(desk) as client:
+            yield desk, client
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_a_full_disk_is_a_503_and_passes(plan, place):
+    with served(plan, place) as (desk, client):
+        first = client.ask("POST", "/v1/sessions", {"state": "home"})[1]
+        ask = desk.store.database.ask
+        ask(f"PRAGMA max_page_count={ask('PRAGMA page_count').fetchone()[0]}")
+        told, statuses = [], set()
+        for number in range(300):
+            body = {"state": "home", "key": f"{number} {'x' * 150}"}
+            status, answer = client.ask("POST", "/v1/sessions", body)
+            told.append((body, status, answer))
+            statuses.add(status)
+        assert statuses == {200, 503}
+        assert {answer["error"] for _, status, answer in told if status == 503} == {"store_down"}
+        assert client.ask("GET", "/v1/health")[0] == 200
+        assert client.ask("GET", f"/v1/sessions/{first['session']}")[0] == 200  # what can be read is
+        ask("PRAGMA max_page_count=1000000")
+        for body, status, answer in told:
+            again = client.ask("POST", "/v1/sessions", body)
+            assert again[0] == 200
+            assert status == 503 or again[1] == answer
+        assert desk.count().result() == 301
+        assert ask("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_database_that_goes_away_is_a_503_and_comes_back_by_itself(plan, postgres):
+    place, stop = postgres.fresh(), threading.Event()
+    with served(plan, place) as (_, client):
+        visitors = [Visitor(client.connection.port, f"visitor {i}", stop) for i in range(3)]
+        for visitor in visitors:
+            visitor.start()
+        for _ in range(2):
+            played(visitors, 12)
+            postgres.stop()
+            assert client.ask("GET", "/v1/ready")[0] == 503
+            assert client.ask("GET", "/v1/health")[0] == 200
+            status, answer = client.ask("POST", "/v1/sessions", {"state": "home", "key": "while it is away"})
+            assert (status, answer["error"]) == (503, "store_down")
+            postgres.start()
+        played(visitors, 12)
+        finish(visitors)
+    assert sum(visitor.turned_away for visitor in visitors) > 0
+    check_store(place, visitors)
+
+
+def test_a_server_that_hangs_in_its_turn_does_not_hold_up_the_others(plan, postgres, monkeypatch):
+    import psycopg
+
+    monkeypatch.setitem(
+        __import__("rewardmix.service.databases", fromlist=["PATIENCE"]).PATIENCE, "lock_timeout", "100ms"
+    )
+    place = postgres.fresh()
+    with served(plan, place) as (_, client):
+        with psycopg.connect(place) as other:
+            other.execute("SELECT pg_advisory_xact_lock(%s)", (0x726D7831,))
+            assert client.ask("POST", "/v1/sessions", {"state": "home"})[0] == 503
+        assert client.ask("POST", "/v1/sessions", {"state": "home"})[0] == 200

@@ -1,0 +1,88 @@
+"""Several servers on one PostgreSQL: the same answers as one."""
+
+import itertools
+import threading
+
+import pytest
+
+from rewardmix.service import Desk, ServeSettings, Store
+from rewardmix.service.messages import Begin, Choose, Observed
+from service.running_service import in_thread, need_server
+from service.visitors import Visitor, check_store, finish, played
+
+
+@pytest.fixture
+def desks_at(plan):
+    """Makes desks of servers at one address, each with a connection of its own."""
+    stores = []
+
+    def make(place, number, **settings):
+        chosen = ServeSettings(**{"explore": 0.3, "holdout": 0.2, **settings})
+        made = [Store(place) for _ in range(number)]
+        stores.extend(made)
+        return [Desk(store, plan, chosen) for store in made]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+def answers_of(desks, monkeypatch):
+    """What ten sessions are answered, each step by the next server."""
+    numbers = itertools.count()
+    monkeypatch.setattr("rewardmix.service.desk.secrets.token_urlsafe", lambda size: f"session {next(numbers)}")
+    turns, answers = itertools.cycle(desks), []
+    for visitor in range(10):
+        answer = next(turns).begin(Begin(visitor % 3, f"key {visitor}")).result().body
+        answers.append(answer)
+        for step in range(6):
+            told = Observed(step, float((visitor + step) % 2), None if step == 5 else (visitor * step) % 3)
+            answer = next(turns).go_on(answer["session"], told).result().body
+            assert next(turns).go_on(answer["session"], told).result().body == answer  # the other one knows it too
+            answers.append(answer)
+        answers.append(next(turns).show(answer["session"]).result().body)
+    return answers
+
+
+def test_sessions_that_alternate_between_two_servers_get_the_answers_of_one(postgres, desks_at, tmp_path, monkeypatch):
+    alone = answers_of(desks_at(tmp_path / "sessions.sqlite", 1), monkeypatch)
+    assert answers_of(desks_at(postgres.fresh(), 1), monkeypatch) == alone
+    assert answers_of(desks_at(postgres.fresh(), 2), monkeypatch) == alone
+    assert answers_of(desks_at(postgres.fresh(), 3), monkeypatch) == alone
+
+
+def test_a_version_that_is_chosen_at_one_server_is_current_at_all(postgres, desks_at, plan):
+    from dataclasses import replace
+
+    import rewardmix as rm
+
+    one, two = desks_at(postgres.fresh(), 2)
+    newer = Desk(one.store, rm.plan(replace(plan.model, rewards=1.0 - plan.model.rewards)))
+    assert newer.version == 2
+    assert two.begin(Begin("home", None)).result().body["version"] == 2
+    two.choose(1, Choose(hold=True)).result()
+    assert one.begin(Begin("home", None)).result().body["version"] == 1
+
+
+def test_two_servers_under_load_lose_nothing_and_count_once(postgres, desks_at):
+    need_server()
+    place, stop = postgres.fresh(), threading.Event()
+    first, second = desks_at(place, 2)
+    with in_thread(first) as one, in_thread(second) as two:
+        visitors = [Visitor([one.connection.port, two.connection.port], f"visitor {i}", stop) for i in range(4)]
+        for visitor in visitors:
+            visitor.start()
+        played(visitors, 24)
+        finish(visitors)
+    check_store(place, visitors)
+
+
+def test_the_same_key_at_two_servers_at_once_is_one_session(postgres, desks_at):
+    first, second = desks_at(postgres.fresh(), 2)
+    futures = [
+        desk.begin(Begin("home", f"key {i // 2}")) for i, desk in zip(range(100), itertools.cycle([first, second]))
+    ]
+    ids = [future.result().body["session"] for future in futures]
+    assert ids[::2] == ids[1::2]
+    assert len(set(ids)) == 50
+    assert first.count().result() == 50
