@@ -110,3 +110,32 @@ def test_the_sweep_command(tmp_path):
     assert "methods: found 'lag', expected one of learn, paper, log" in run("sweep", "study.toml", cwd=tmp_path).stderr
     (tmp_path / "study.toml").write_text("seeds = 1")
     assert "problems: found None, expected a list" in run("sweep", "study.toml", cwd=tmp_path).stderr
+
+
+def spoiled(column, value):
+    """A log of visitors, one row of which has no sense in one column."""
+    rows = pd.DataFrame(oracles.rows_of(oracles.uniform_log(60)))
+    rows["visitor"] = [f"v{episode}" for episode in rows["episode"]]
+    rows["time"] = pd.Timestamp("2026-11-02") + pd.to_timedelta(60 * rows["step"], unit="s")
+    rows["propensity"] = 1 / 3
+    rows.loc[7, column] = value
+    return rows.drop(columns=["episode", "step"])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("propensity", 0.0, "propensities that are no chance above 0 and at most 1: 1"),
+        ("propensity", 1.5, "propensities that are no chance above 0 and at most 1: 1"),
+        ("time", pd.NaT, "column 'time': found nothing in 1 rows"),
+        ("visitor", None, "column 'visitor': found nothing in 1 rows"),
+    ],
+)
+def test_bad_rows_are_refused_by_name_and_nothing_is_written(tmp_path, column, value, message):
+    spoiled(column, value).to_parquet(tmp_path / "log.parquet")
+    options = ["--visitor", "visitor", "--time", "time", "--gap", "1h"]
+    done = run("fit", "log.parquet", *options, "--resamples", "0", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
