@@ -50,14 +50,16 @@ class Client:
 
 
 @contextlib.contextmanager
-def in_thread(desk, token=None):
+def in_thread(desk, token=None, rate=None):
     """A service in a thread; its client."""
     import uvicorn
 
     from rewardmix.service.api import application
+    from rewardmix.service.patience import PatientProtocol
     from rewardmix.service.serving import listening_at
 
-    config = uvicorn.Config(application(desk, token), log_config=None, access_log=False, lifespan="off")
+    app = application(desk, token, rate)
+    config = uvicorn.Config(app, http=PatientProtocol, log_config=None, access_log=False, lifespan="off")
     server = uvicorn.Server(config)
     with listening_at("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

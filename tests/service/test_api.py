@@ -97,7 +97,8 @@ def test_without_the_token_nothing_is_answered_but_health(desk_of, given):
         own = {} if given is None else {"Authorization": f"Bearer {given}".encode()}
         client.headers = {}
         for method, path in (("POST", "/v1/sessions"), ("GET", "/v1/sessions/x"), ("DELETE", "/v1/sessions/x"),
-                             ("POST", "/v1/sessions/x/steps"), ("GET", "/v1/policy"), ("GET", "/v1/metrics"),
+                             ("POST", "/v1/sessions/x/steps"), ("DELETE", "/v1/visitors/x"),
+                             ("GET", "/v1/policy"), ("GET", "/v1/metrics"),
                              ("GET", "/v1/openapi.json")):  # fmt: skip
             status, refusal = client.ask(method, path, {"state": 0} if method == "POST" else None, **own)
             assert (status, refusal["error"]) == (401, "unauthorized"), path

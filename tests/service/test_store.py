@@ -6,7 +6,7 @@ import pytest
 
 from rewardmix._core.errors import InputError
 from rewardmix.service.databases import is_store, open_database
-from rewardmix.service.records import PROMOTED, Records, StoredPolicy, VersionRow
+from rewardmix.service.records import PROMOTED, NewSession, Records, StoredPolicy, VersionRow
 from rewardmix.service.store import Store, StoreDown
 
 
@@ -19,7 +19,7 @@ def versioned(records, digest, plan=b"plan"):
 def add(number):
     def job(records: Records):
         version = versioned(records, "digest")
-        return records.add_session(f"session {number}", None, version, "adaptive", float(number)).number
+        return records.add_session(NewSession(f"session {number}"), version, "adaptive", float(number)).number
 
     return job
 

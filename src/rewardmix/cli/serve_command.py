@@ -39,6 +39,10 @@ def serve_command(
     learn: Annotated[bool, typer.Option("--learn", help="Learn from the sessions, and swap in new versions.")] = False,
     learn_every: Annotated[int, typer.Option(help="Finished sessions from one refit to the next, at least.")] = 500,
     most_open: Annotated[int, typer.Option(help="Open sessions beyond which none begins.")] = 100_000,
+    keep_days: Annotated[
+        float | None, typer.Option(help="Delete sessions that were silent for so many days. [keep all]")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Requests a second of each client.")] = 5000.0,
 ) -> None:
     """Decide for sessions over HTTP, and remember every decision and reward."""
     from rewardmix.service import Address, DeskLimits, RefitSettings, ServeSettings, serve
@@ -47,8 +51,8 @@ def serve_command(
 
     if not is_address(store):
         inputs.check_file("--store", Path(store))
-    address = Address(host, port, None if token_file is None else token_in(token_file))
-    limits, refits = DeskLimits(most_open), RefitSettings(learn_every)
+    address = Address(host, port, None if token_file is None else token_in(token_file), rate)
+    limits, refits = DeskLimits(most_open, keep_days=keep_days), RefitSettings(learn_every)
     plan = _plan_in(source)
     settings = ServeSettings(explore, holdout, _action_of(default_action, plan.model))
     serve(

@@ -23,6 +23,7 @@ from rewardmix.service.counters import Counters
 from rewardmix.service.desk import Desk, Reply
 from rewardmix.service.messages import Refusal, as_begin, as_choose, as_observed, parsed
 from rewardmix.service.openapi import description
+from rewardmix.service.pace import Pace
 from rewardmix.service.results import Results
 from rewardmix.service.store import StoreDown
 
@@ -63,13 +64,14 @@ class Door:
             raise Refusal(403, "wrong_host", "without a token only requests to localhost are answered")
 
 
-def application(desk: Desk, token: str | None = None) -> _Api:
-    """The application that a server runs."""
-    api = _Api(desk, Door(token))
+def application(desk: Desk, token: str | None = None, rate: float | None = None) -> _Api:
+    """The application that a server runs; ``rate``: requests a second of each client."""
+    api = _Api(desk, Door(token), None if rate is None else Pace(rate))
     api.add("/v1/sessions", "POST", api.begin)
     api.add("/v1/sessions/{id}", "GET", api.show)
     api.add("/v1/sessions/{id}", "DELETE", api.delete)
     api.add("/v1/sessions/{id}/steps", "POST", api.go_on)
+    api.add("/v1/visitors/{visitor}", "DELETE", api.forget)
     api.add("/v1/versions", "GET", api.versions)
     api.add("/v1/versions/{version}", "POST", api.choose)
     api.add("/v1/policy", "GET", api.policy)
@@ -83,8 +85,8 @@ def application(desk: Desk, token: str | None = None) -> _Api:
 class _Api:
     """What each address does: an ASGI application; the layers of a router cost more than a decision."""
 
-    def __init__(self, desk: Desk, door: Door) -> None:
-        self.desk, self.door, self.counters = desk, door, Counters()
+    def __init__(self, desk: Desk, door: Door, pace: Pace | None) -> None:
+        self.desk, self.door, self.pace, self.counters = desk, door, pace, Counters()
         self.routes: dict[tuple[str, ...], dict[str, tuple[str, Handler, bool]]] = {}
         self._results = Results()
 
@@ -123,6 +125,8 @@ class _Api:
 
     async def _answered(self, request: Request, handler: Handler, open_door: bool) -> Response:
         try:
+            if self.pace is not None and not self.pace.allows(_client_of(request), time.monotonic()):
+                raise Refusal(429, "too_many_requests", "too many requests of one client; wait a second")
             if not open_door:
                 self.door.check(request)
             return await handler(request)
@@ -132,7 +136,7 @@ class _Api:
             return refused(400, "disconnected", "the request did not arrive as a whole")
         except StoreDown as error:
             LOG.error("store", extra={"problem": str(error)})
-            return refused(503, "store_down", "the store cannot be written now; nothing was kept, try again")
+            return refused(503, "store_down", "the store cannot be written now; it may be sent again")
         except Exception:
             LOG.exception("defect")
             return refused(500, "defect", "something went wrong here; it is in the log of the service")
@@ -154,6 +158,16 @@ class _Api:
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/sessions/{id}."""
         return self._told(await self._results.of(lambda: self.desk.delete(id_of(request))))
+
+    async def forget(self, request: Request) -> Response:
+        """DELETE /v1/visitors/{visitor}."""
+        visitor, deleted, more = str(request.path_params["which"]), 0, True
+        while more:
+            reply = await self._results.of(lambda: self.desk.forget(visitor))
+            self.counters.add(reply.events)
+            more = reply.body is not None and reply.body["deleted"] > 0
+            deleted += reply.body["deleted"] if reply.body else 0
+        return as_response({"deleted": deleted})
 
     async def policy(self, request: Request) -> Response:
         """GET /v1/policy."""
@@ -206,9 +220,14 @@ def refused(status: int, word: str, message: str) -> Response:
     response = as_response({"error": word, "message": message}, status)
     if status == 401:
         response.headers["www-authenticate"] = "Bearer"
-    if status == 503:
+    if status in (429, 503):
         response.headers["retry-after"] = "1"
     return response
+
+
+def _client_of(request: Request) -> str:
+    """Who asks: the address, as a proxy on this machine tells it or as it is."""
+    return request.client.host if request.client is not None else ""
 
 
 def id_of(request: Request) -> str:

@@ -15,13 +15,33 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from rewardmix._core.checks import refuse
-from rewardmix.service.records import SCHEMA_OF_STORE
 
 STORE_ID = 0x726D7831
 """Application id of a file, and the lock that writers of PostgreSQL take."""
 
 SCHEMES = ("postgresql://", "postgres://")
 """How the address of a PostgreSQL begins."""
+
+SCHEMA_OF_STORE = """
+CREATE TABLE versions (
+    version {whole} PRIMARY KEY, digest TEXT NOT NULL, plan {bytes} NOT NULL, world TEXT NOT NULL,
+    added {real} NOT NULL, parent {whole}, learned_from {whole} UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
+    evidence TEXT NOT NULL);
+CREATE TABLE sessions (
+    number {number}, id TEXT NOT NULL UNIQUE, retry_key TEXT UNIQUE, visitor TEXT,
+    version {whole} NOT NULL REFERENCES versions, arm TEXT NOT NULL, touched {real} NOT NULL,
+    open {whole} NOT NULL, ended {whole} NOT NULL DEFAULT 0, finished {whole} UNIQUE, paid {whole});
+CREATE INDEX visitors ON sessions (visitor) WHERE visitor IS NOT NULL;
+CREATE INDEX ages ON sessions (touched);
+CREATE INDEX waiting ON sessions (touched) WHERE open = 1;
+CREATE TABLE steps (
+    number {whole} NOT NULL REFERENCES sessions, step {whole} NOT NULL, state {whole}, said TEXT,
+    action {whole} NOT NULL, propensity {real} NOT NULL, node {whole}, belief TEXT NOT NULL, decided {real} NOT NULL,
+    reward {real}, PRIMARY KEY (number, step)){clustered};
+CREATE TABLE totals (name TEXT PRIMARY KEY, value {whole} NOT NULL);
+INSERT INTO totals VALUES ('open', 0), ('finished', 0), ('current', 0), ('given', 0), ('held', 0);
+"""
+"""Tables; the types of their columns are what the database calls them."""
 
 SQLITE_TYPES = {"number": "INTEGER PRIMARY KEY", "whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
 SQLITE_TYPES["clustered"] = " WITHOUT ROWID"

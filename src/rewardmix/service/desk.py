@@ -19,7 +19,7 @@ from rewardmix.planning import Plan
 from rewardmix.report.playable import as_json, playable
 from rewardmix.service.deciding import Decided, ServedPlan, ServeSettings
 from rewardmix.service.messages import Begin, Choose, Observed, Refusal
-from rewardmix.service.records import Records, SessionRow, StepRow, Totals
+from rewardmix.service.records import NewSession, Records, SessionRow, StepRow, Totals
 from rewardmix.service.refitting import RefitSettings, next_refit
 from rewardmix.service.store import Store
 from rewardmix.service.versions import plan_from, policy_of_plan, start_with, told_version
@@ -30,6 +30,14 @@ LONGEST_SESSION = 10_000
 IDLE_AT_ONCE = 64
 """Idle sessions that are looked for when one begins."""
 
+OLD_AT_ONCE = 16
+"""Sessions beyond their time that are deleted when one begins."""
+
+DELETED_AT_ONCE = 500
+"""Sessions that are deleted in one transaction."""
+
+DAY = 86_400.0
+
 
 @dataclass(frozen=True)
 class DeskLimits:
@@ -38,14 +46,18 @@ class DeskLimits:
     Attributes:
         most_open: open sessions, beyond which none begins.
         idle: seconds without a word after which a session no longer counts as open; it may still go on.
+        keep_days: after so many days without a word a session is deleted; None: never.
     """
 
     most_open: int = 100_000
     idle: float = 3600.0
+    keep_days: float | None = None
 
     def __post_init__(self) -> None:
         as_count("most_open", self.most_open)
         as_number("idle", self.idle, above=0.0)
+        if self.keep_days is not None:
+            as_number("keep_days", self.keep_days, above=0.0)
 
 
 @dataclass(frozen=True)
@@ -105,10 +117,27 @@ class Desk:
             session = records.session(id)
             if session is None:
                 return Reply(None)
-            records.delete(session)
-            return Reply(None, {("sessions_deleted", ""): 1})
+            return Reply(None, {("sessions_deleted", ""): records.delete([session])})
 
         return self.store.submit(job)
+
+    def forget(self, visitor: str) -> Future[Reply]:
+        """Forget sessions of a visitor; to be asked again until none was there."""
+
+        def job(records: Records) -> Reply:
+            deleted = records.delete(records.sessions_of(visitor, DELETED_AT_ONCE))
+            return Reply({"deleted": deleted}, {("sessions_deleted", ""): deleted})
+
+        return self.store.submit(job)
+
+    def delete_old(self, most: int = DELETED_AT_ONCE) -> Future[int]:
+        """Delete sessions that were not heard of for as long as they are kept; how many they were."""
+        return self.store.submit(lambda records: self._delete_old(records, most))
+
+    def _delete_old(self, records: Records, most: int) -> int:
+        if self.limits.keep_days is None:
+            return 0
+        return records.delete(records.sessions_before(time.time() - self.limits.keep_days * DAY, most))
 
     def policy(self) -> Future[str]:
         """The policy that new sessions get, as JSON for the JavaScript player."""
@@ -173,18 +202,18 @@ class Desk:
             return Reply(self._told(before, first.choice, asked.state), {("retries", ""): 1})
         now = time.time()
         records.close_idle(now - self.limits.idle, IDLE_AT_ONCE)
+        deleted = self._delete_old(records, OLD_AT_ONCE)
         totals = self._totals(records)
         self.on_finished(totals.finished)
         if totals.open >= self.limits.most_open:
             raise Refusal(503, "too_many_sessions", f"{self.limits.most_open} sessions are open; try again later")
         id = secrets.token_urlsafe(24)
         served = self._served(records, totals.current)
-        session = records.add_session(id, asked.key, totals.current, served.arm_of(id), now)
+        session = records.add_session(NewSession(id, asked.key, asked.visitor), totals.current, served.arm_of(id), now)
         choice = served.begin(id, session.arm, state)
         records.add_step(session, choice, said, now)
-        return Reply(
-            self._told(session, choice, asked.state), {("sessions", session.arm): 1, **_events(session, choice)}
-        )
+        events = {("sessions", session.arm): 1, ("sessions_deleted", ""): deleted, **_events(session, choice)}
+        return Reply(self._told(session, choice, asked.state), events)
 
     def _go_on(self, records: Records, id: str, asked: Observed) -> Reply:
         session = _found(records.session(id))

@@ -26,10 +26,12 @@ class Begin:
     Attributes:
         state: a name or a number.
         key: of the client, so that a request that is sent again begins no second session.
+        visitor: whose session it is, to find all of somebody's sessions.
     """
 
     state: str | int
     key: str | None
+    visitor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,11 @@ def parsed(body: bytes) -> dict[str, Any]:
 
 def as_begin(body: dict[str, Any]) -> Begin:
     """The body of a request that begins a session."""
-    _check_fields(body, required=("state",), optional=("key",))
-    key = body.get("key")
-    if key is not None:
-        _check_text("key", key)
-    return Begin(_state("state", body["state"]), key)
+    _check_fields(body, required=("state",), optional=("key", "visitor"))
+    for name in ("key", "visitor"):
+        if body.get(name) is not None:
+            _check_text(name, body[name])
+    return Begin(_state("state", body["state"]), body.get("key"), body.get("visitor"))
 
 
 def as_observed(body: dict[str, Any]) -> Observed:

@@ -43,6 +43,10 @@ _SCHEMAS: dict[str, Any] = {
                 "description": "Of the client, not to be guessed: the same key gives the same session.",
                 "oneOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}, {"type": "null"}],
             },
+            "visitor": {
+                "description": "Whose session it is, to delete all of somebody's sessions. Stored as a hash.",
+                "oneOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}, {"type": "null"}],
+            },
         },
     },
     "Observed": {
@@ -91,6 +95,11 @@ _SCHEMAS: dict[str, Any] = {
             },
         },
     },
+    "Deleted": {
+        "type": "object",
+        "required": ["deleted"],
+        "properties": {"deleted": {"type": "integer", "description": "Sessions that were there."}},
+    },
     "Choose": {
         "type": "object",
         "additionalProperties": False,
@@ -136,6 +145,7 @@ _SCHEMAS: dict[str, Any] = {
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
+_VISITOR = {**_ID, "name": "visitor"}
 _NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 
 
@@ -151,6 +161,10 @@ def description() -> dict[str, Any]:
             "/v1/sessions/{id}/steps": {
                 "parameters": [_ID],
                 "post": _does("Tell a reward, get an action", "Decision", 200, *_BODY, 404, 409, body="Observed"),
+            },
+            "/v1/visitors/{visitor}": {
+                "parameters": [_VISITOR],
+                "delete": _does("Forget the sessions of a visitor", "Deleted", 200, 404),
             },
             "/v1/versions": {"get": _does("Versions of the policy", "Versions", 200)},
             "/v1/versions/{version}": {
@@ -182,7 +196,10 @@ def _does(
     elif kind != "application/json":
         told["content"] = {kind: {"schema": {"type": "string"}}}
     refusal = {"description": "Refused", "content": {"application/json": {"schema": _reference("Refused")}}}
-    found = {"summary": summary, "responses": {str(good): told, **{str(s): refusal for s in (*refused, 401, 403, 503)}}}
+    found = {
+        "summary": summary,
+        "responses": {str(good): told, **{str(s): refusal for s in (*refused, 401, 403, 429, 503)}},
+    }
     if body is None:
         return found
     return {**found, "requestBody": {"required": True, "content": {"application/json": {"schema": _reference(body)}}}}

@@ -10,25 +10,6 @@ from typing import Any, Protocol
 
 from rewardmix.service.deciding import Decided
 
-SCHEMA_OF_STORE = """
-CREATE TABLE versions (
-    version {whole} PRIMARY KEY, digest TEXT NOT NULL, plan {bytes} NOT NULL, world TEXT NOT NULL,
-    added {real} NOT NULL, parent {whole}, learned_from {whole} UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
-    evidence TEXT NOT NULL);
-CREATE TABLE sessions (
-    number {number}, id TEXT NOT NULL UNIQUE, retry_key TEXT UNIQUE,
-    version {whole} NOT NULL REFERENCES versions, arm TEXT NOT NULL, touched {real} NOT NULL,
-    open {whole} NOT NULL, ended {whole} NOT NULL DEFAULT 0, finished {whole} UNIQUE, paid {whole});
-CREATE INDEX waiting ON sessions (touched) WHERE open = 1;
-CREATE TABLE steps (
-    number {whole} NOT NULL REFERENCES sessions, step {whole} NOT NULL, state {whole}, said TEXT,
-    action {whole} NOT NULL, propensity {real} NOT NULL, node {whole}, belief TEXT NOT NULL, decided {real} NOT NULL,
-    reward {real}, PRIMARY KEY (number, step)){clustered};
-CREATE TABLE totals (name TEXT PRIMARY KEY, value {whole} NOT NULL);
-INSERT INTO totals VALUES ('open', 0), ('finished', 0), ('current', 0), ('given', 0), ('held', 0);
-"""
-"""Tables; the types of their columns are what the database calls them."""
-
 PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
 """What became of a version: new sessions got it, the check-up contradicted it, or somebody holds another one."""
 
@@ -96,6 +77,21 @@ class StoredPolicy:
     digest: str
     plan: bytes
     world: str
+
+
+@dataclass(frozen=True)
+class NewSession:
+    """Who begins a session.
+
+    Attributes:
+        id: what its owner will know it by.
+        key: of the client, so that a request that is sent again begins no second session.
+        visitor: whose it is, to find all of somebody's sessions.
+    """
+
+    id: str
+    key: str | None = None
+    visitor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -234,29 +230,38 @@ class Records:
 
     def session(self, id: str) -> SessionRow | None:
         """A session by its id."""
-        return self._session("id", id)
+        return next(iter(self._sessions("id = ?", id)), None)
 
     def session_of_key(self, key: str) -> SessionRow | None:
         """A session by the key that it was begun with."""
-        return self._session("retry_key", _kept_key(key))
+        return next(iter(self._sessions("retry_key = ?", _hashed(key))), None)
 
-    def _session(self, column: str, value: str) -> SessionRow | None:
+    def sessions_of(self, visitor: str, most: int) -> list[SessionRow]:
+        """Sessions of a visitor, the first ones first."""
+        return self._sessions("visitor = ? ORDER BY number LIMIT ?", _hashed(visitor), most)
+
+    def sessions_before(self, time: float, most: int) -> list[SessionRow]:
+        """Sessions that were last heard of before some time, the oldest first."""
+        return self._sessions("touched < ? ORDER BY touched, number LIMIT ?", time, most)
+
+    def _sessions(self, which: str, *values: object) -> list[SessionRow]:
         columns = "number, id, version, arm, open, ended, finished"
-        row = self._ask(f"SELECT {columns} FROM sessions WHERE {column} = ?", (value,)).fetchone()
-        if row is None:
-            return None
-        return SessionRow(row[0], row[1], row[2], row[3], bool(row[4]), bool(row[5]), row[6] is not None)
+        rows = self._ask(f"SELECT {columns} FROM sessions WHERE {which}", values).fetchall()
+        return [
+            SessionRow(number, id, version, arm, bool(open), bool(ended), finished is not None)
+            for number, id, version, arm, open, ended, finished in rows
+        ]
 
-    def add_session(self, id: str, key: str | None, version: int, arm: str, now: float) -> SessionRow:
+    def add_session(self, asked: NewSession, version: int, arm: str, now: float) -> SessionRow:
         """A new session."""
-        row = (id, None if key is None else _kept_key(key), version, arm, now)
+        known = [None if text is None else _hashed(text) for text in (asked.key, asked.visitor)]
         added = self._ask(
-            "INSERT INTO sessions (id, retry_key, version, arm, touched, open) VALUES (?, ?, ?, ?, ?, 1) "
+            "INSERT INTO sessions (id, retry_key, visitor, version, arm, touched, open) VALUES (?, ?, ?, ?, ?, ?, 1) "
             "RETURNING number",
-            row,
+            (asked.id, *known, version, arm, now),
         ).fetchone()
         self._count_open(1)
-        return SessionRow(int(added[0]), id, version, arm, True, False, False)
+        return SessionRow(int(added[0]), asked.id, version, arm, True, False, False)
 
     def step(self, number: int, step: int | None = None) -> StepRow | None:
         """A step of a session; the last one if none is named."""
@@ -310,11 +315,15 @@ class Records:
         self.set_total("finished", finished)
         return finished
 
-    def delete(self, session: SessionRow) -> None:
-        """Remove a session and all of its steps."""
-        self._ask("DELETE FROM steps WHERE number = ?", (session.number,))
-        self._ask("DELETE FROM sessions WHERE number = ?", (session.number,))
-        self._count_open(-session.open)
+    def delete(self, sessions: Sequence[SessionRow]) -> int:
+        """Remove sessions and all of their steps; how many they were."""
+        if sessions:
+            numbers = tuple(session.number for session in sessions)
+            places = ", ".join("?" * len(numbers))
+            self._ask(f"DELETE FROM steps WHERE number IN ({places})", numbers)
+            self._ask(f"DELETE FROM sessions WHERE number IN ({places})", numbers)
+            self._count_open(-sum(session.open for session in sessions))
+        return len(sessions)
 
     def count_open(self) -> int:
         """How many sessions are open."""
@@ -361,9 +370,9 @@ class Records:
         )
 
 
-def _kept_key(key: str) -> str:
-    """A key of a client as it is stored: nothing that the store tells begins a session again."""
-    return hashlib.sha256(key.encode()).hexdigest()
+def _hashed(text: str) -> str:
+    """A key or a visitor as it is stored: it can be found again, and not be read."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _step_of(row: tuple[Any, ...]) -> StepRow:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from rewardmix._core.checks import as_count, refuse
+from rewardmix._core.checks import as_count, as_number, refuse
 from rewardmix.planning import Plan
 from rewardmix.service.deciding import ServeSettings
 from rewardmix.service.desk import Desk, DeskLimits
@@ -41,13 +41,16 @@ class Address:
         host: an address of this machine; one that others can reach needs a token.
         port: from 0 (any that is free) to 65535.
         token: that requests have to carry.
+        rate: requests a second of each client.
     """
 
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None
+    rate: float = 5000.0
 
     def __post_init__(self) -> None:
+        as_number("rate", self.rate, above=0.0)
         if as_count("port", self.port, 0) > 65535:
             refuse("port", self.port, "a port from 0 to 65535")
         if self.token is None and not is_loopback(self.host):
@@ -97,13 +100,16 @@ def serve(
         import uvicorn
 
         from rewardmix.service.api import application
+        from rewardmix.service.patience import PatientProtocol
     except ImportError as error:
         raise ImportError("serve needs Starlette and uvicorn: pip install 'rewardmix[serve]'") from error
     where = address or Address()
     kept, learner = Store(store), None
     try:
         desk = Desk(kept, plan, settings, limits)
-        app = application(desk, where.token)
+        while desk.delete_old().result():
+            pass
+        app = application(desk, where.token, where.rate)
         log_as_json(sys.stderr)
         with listening_at(where.host, where.port) as listening:
             host = f"[{where.host}]" if ":" in where.host else where.host
@@ -112,6 +118,7 @@ def serve(
                 on_start(f"http://{host}:{listening.getsockname()[1]}")
             config = uvicorn.Config(
                 app,
+                http=PatientProtocol,
                 log_config=None,
                 access_log=False,
                 server_header=False,

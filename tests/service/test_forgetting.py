@@ -1,0 +1,139 @@
+"""What is forgotten: sessions of a visitor, sessions beyond their time; and who is kept waiting."""
+
+import socket
+import threading
+
+import pytest
+
+from rewardmix._core.errors import InputError
+from rewardmix.service import Desk, DeskLimits, ServeSettings
+from rewardmix.service.messages import Begin, Observed
+from rewardmix.service.pace import MOST_CLIENTS, Pace
+from service.running_postgres import KINDS, place_of
+from service.running_service import Client, in_thread, need_server
+
+
+@pytest.fixture(params=KINDS)
+def place(request):
+    return place_of(request.param, request)
+
+
+def count(desk):
+    """(sessions, steps) that are stored."""
+
+    def job(records):
+        ask = desk.store.database.ask
+        return tuple(ask(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("sessions", "steps"))
+
+    return desk.store.submit(job).result()
+
+
+def test_all_sessions_of_a_visitor_are_deleted_and_no_other(desk_of, monkeypatch):
+    need_server()
+    monkeypatch.setattr("rewardmix.service.desk.DELETED_AT_ONCE", 3)
+    desk = desk_of()
+    for number in range(10):
+        session = desk.begin(Begin("home", None, "anna" if number < 8 else None)).result().body["session"]
+        desk.go_on(session, Observed(0, 1.0, "list")).result()
+    desk.begin(Begin("home", "anna", "bert")).result()  # a key of the same text is no visitor
+    with in_thread(desk) as client:
+        assert client.ask("DELETE", "/v1/visitors/nobody") == (200, {"deleted": 0})
+        assert client.ask("DELETE", "/v1/visitors/anna") == (200, {"deleted": 8})
+        assert client.ask("DELETE", "/v1/visitors/anna") == (200, {"deleted": 0})
+        _, text = client.ask("GET", "/v1/metrics")
+        assert "rewardmix_sessions_deleted_total 8" in text
+    assert count(desk) == (3, 5)
+    assert desk.count().result() == 3
+
+
+def test_who_a_visitor_is_cannot_be_read_in_the_store(store, desk_of):
+    desk_of().begin(Begin("home", "a secret key", "anna@example.org")).result()
+    rows = store.submit(lambda records: store.database.ask("SELECT * FROM sessions").fetchall()).result()
+    assert "secret" not in str(rows)
+    assert "anna" not in str(rows)
+
+
+def test_sessions_beyond_their_time_are_deleted_as_others_begin(store, plan, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    desk = Desk(store, plan, ServeSettings(0.0, 0.0), DeskLimits(keep_days=2.0))
+    old = [desk.begin(Begin("home", None)).result().body["session"] for _ in range(20)]
+    now[0] += 1.5 * 86_400
+    desk.go_on(old[0], Observed(0, 1.0, "list")).result()  # it goes on, and has two days more
+    now[0] += 86_400
+    assert desk.begin(Begin("home", None)).result().events[("sessions_deleted", "")] == 16
+    assert count(desk) == (5, 6)
+    assert desk.delete_old().result() == 3
+    assert count(desk) == (2, 3)
+    assert desk.count().result() == 1  # the one that went on is silent since
+    assert desk.delete_old().result() == 0
+
+
+def test_nothing_is_deleted_unless_it_is_asked_for(desk_of, monkeypatch):
+    desk = desk_of()
+    desk.begin(Begin("home", None)).result()
+    monkeypatch.setattr("time.time", lambda: 1e12)
+    assert desk.delete_old().result() == 0
+    desk.begin(Begin("home", None)).result()
+    assert count(desk) == (2, 2)
+    with pytest.raises(InputError, match="keep_days"):
+        DeskLimits(keep_days=0.0)
+
+
+def test_a_client_may_ask_so_often_a_second():
+    pace = Pace(2.0)
+    assert [pace.allows("a", 0.0) for _ in range(3)] == [True, True, False]
+    assert pace.allows("b", 0.0)
+    assert [pace.allows("a", 0.5) for _ in range(2)] == [True, False]
+    assert [pace.allows("a", 100.0) for _ in range(3)] == [True, True, False]
+    for number in range(2 * MOST_CLIENTS):
+        pace.allows(str(number), 101.0)
+    assert len(pace._left) == MOST_CLIENTS
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_too_many_requests_are_a_429(desk_of):
+    need_server()
+    with in_thread(desk_of(), rate=5.0) as client:
+        statuses = [client.ask("POST", "/v1/sessions", {"state": "home"})[0] for _ in range(50)]
+    assert statuses[:5] == [200] * 5
+    assert set(statuses) == {200, 429}
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_a_head_that_does_not_arrive_is_given_up_and_others_are_answered(desk_of, monkeypatch):
+    need_server()
+    monkeypatch.setattr("rewardmix.service.patience.HEAD_SECONDS", 0.3)
+    with in_thread(desk_of()) as client:
+        port = client.connection.port
+        closed = []
+
+        def slow(first, more):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as raw:
+                raw.sendall(first)
+                for _ in range(200):  # a byte now and then keeps nothing alive
+                    try:
+                        raw.sendall(more)
+                        raw.settimeout(0.05)
+                        if raw.recv(100) == b"":
+                            break
+                    except TimeoutError:
+                        continue
+                    except OSError:
+                        break
+                else:
+                    return
+                closed.append(first)
+
+        heads = [b"", b"GET /v1/health HTTP/1.1\r\n", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nX: "]
+        threads = [
+            threading.Thread(target=slow, args=(head, b"x" if head else b"")) for head in heads for _ in range(5)
+        ]
+        for thread in threads:
+            thread.start()
+        other = Client(port)
+        while any(thread.is_alive() for thread in threads):
+            assert other.ask("GET", "/v1/health")[0] == 200
+        other.close()
+        assert len(closed) == 15
+        assert client.ask("POST", "/v1/sessions", {"state": "home"})[0] == 200
