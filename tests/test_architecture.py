@@ -11,8 +11,8 @@ ROOT = Path(rewardmix.__file__).parent
 
 ORDER = [
     "_version", "_core", "theory", "model", "belief", "policy", "episodes_kernels", "episodes", "environments",
-    "problems", "simulation_kernels", "simulation", "evaluation", "profiles", "planning", "moments", "exploration",
-    "facts", "verdict", "recovery", "checkup", "regret", "learning",
+    "problems", "simulation_kernels", "simulation", "evaluation", "profiles", "telling", "planning", "moments",
+    "exploration", "facts", "verdict", "recovery", "checkup", "regret", "learning",
     "online", "logs", "io", "interop", "report", "service", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import refuse
 
 FACT_KINDS = ("proved", "measured", "estimated", "assumed", "open")
@@ -46,6 +47,7 @@ class Premise:
     holds: bool
 
 
+@short
 @dataclass(frozen=True)
 class Fact:
     """One statement.

@@ -17,6 +17,7 @@ from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.online import Agent
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, pack_controller, stored_steps, unpack_controller
+from rewardmix.telling import Telling, looked_up
 
 
 class Form(NamedTuple):
@@ -34,16 +35,20 @@ def save(path: str | os.PathLike[str], noun: Any) -> None:
         if type(noun) is form.noun:
             storage.write_arrays(path, kind, *form.pack(noun))
             return
+    if isinstance(noun, Telling):
+        refuse("noun", type(noun).__name__, "a noun of one file; a whole run is kept by its own save(folder)")
     refuse("noun", type(noun).__name__, f"one of {', '.join(form.noun.__name__ for form in FORMS.values())}")
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The noun in a file written by ``save``.
+    """The noun in a file written by ``save``, or the run in a folder, as the command line and ``result.save`` write it.
 
     Nothing in the file is trusted: its checksum must match, and the noun is made by the constructor that checks
     everybody's. A plan must have the lower end that its policy earns; its upper end is as claimed by the file.
     """
     path = as_path("path", path)
+    if path.is_dir():
+        return looked_up("report.saved_runs", "load_run")(path)
     kind, arrays, meta = storage.read_arrays(path, tuple(FORMS))
     name = os.fspath(path)
     try:

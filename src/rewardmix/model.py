@@ -43,6 +43,7 @@ from rewardmix._core.checks import (
     check_unit_interval,
     first,
     refuse,
+    shown,
 )
 from rewardmix._core.sparse_rows import checked, close
 
@@ -286,11 +287,24 @@ def _names(argument: str, names: Sequence[str], count: int) -> tuple[str, ...]:
 
 def with_type_names(model: RewardMixingMDP, names: Sequence[str]) -> RewardMixingMDP:
     """The model with names for its types, all different; none takes them away."""
-    given = _names("names", names, model.num_contexts)
+    return dataclasses.replace(model, context_names=_type_names(names, model.num_contexts))
+
+
+def _type_names(names: Sequence[str], count: int) -> tuple[str, ...]:
+    given = _names("names", names, count)
     again = next((name for i, name in enumerate(given) if name in given[:i]), None)
     if again is not None:
         refuse("names", f"{again!r} twice", "a name of its own for each type")
-    return dataclasses.replace(model, context_names=given)
+    return given
+
+
+def check_type_names(names: Sequence[str], num_contexts: int | str) -> None:
+    """Refuse names before anything is learned if they cannot be those of so many types."""
+    if isinstance(num_contexts, str):
+        if names:
+            refuse("names", shown(names), "none where the number of types is left open; named() gives them afterwards")
+    elif isinstance(num_contexts, int):
+        _type_names(names, num_contexts)
 
 
 def _numbered(what: str, count: int) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix import belief as bayes
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import (
     MOST,
     Floats,
@@ -54,6 +55,7 @@ class Policy(Protocol):
         """Memory after one step."""
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class MarkovPolicy:
     """A law over actions for each step and state.
@@ -139,6 +141,12 @@ class Controller:
         """H."""
         return len(self.actions)
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{value:g}" for value in self.reward_values[:4])
+        more = ", ..." * (self.reward_values.size > 4)
+        sizes = f"horizon={self.horizon}, states={self.first.size}, nodes={self.size}"
+        return f"Controller({sizes}, reward_values=({values}{more}))"
+
     @cached_property
     def most(self) -> int:
         """The largest action."""
@@ -182,6 +190,7 @@ class Controller:
         return step + 1, next_state, int(self.successors[step][state, node, outcome])
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class BeliefPolicy:
     """Decides by step, state and the posterior over contexts under a model.
@@ -225,6 +234,7 @@ class BeliefPolicy:
         return step + 1, next_state, bayes.update(belief, self.model.laws[:, state, action, outcome])
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Exploring:
     """Another policy, but with a small chance any action: what it writes supports the next fit.

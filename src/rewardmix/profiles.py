@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import belief as bayes
+from rewardmix._core.brevity import cut
 from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.evaluation import carried
@@ -81,6 +82,9 @@ class TypeProfile:
     likes: tuple[Liking, ...]
     dislikes: tuple[Liking, ...]
     favourite: Liking
+
+    def __repr__(self) -> str:
+        return f"TypeProfile({cut(self.sentence)})"
 
     @property
     def sentence(self) -> str:
@@ -196,6 +200,9 @@ class Recognition:
     plays: int
     label: str
     spread: float
+
+    def __repr__(self) -> str:
+        return f"Recognition({self.sentence})"
 
     @property
     def sentence(self) -> str:

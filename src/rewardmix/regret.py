@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
@@ -25,6 +26,7 @@ from rewardmix.recovery.bootstrap import resampled
 from rewardmix.recovery.recovery_result import Recovered
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class BootstrapRegret:
     """Regret of a policy over resampled models.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
 from rewardmix.checkup import score_kernels
 from rewardmix.checkup.association import Statistic, association, trend
@@ -77,6 +78,7 @@ class Finding:
         return Fact(self.assumption, "estimated", (), {"p_value": self.p_value, "adjusted": self.adjusted})
 
 
+@short
 @dataclass(frozen=True)
 class Checkup:
     """Whether the assumptions hold, as far as the episodes can tell.

@@ -109,7 +109,7 @@ def compare_command(
 ) -> None:
     """Compare two runs: types, shares and rewards that moved beyond their errors, what each policy earns in each."""
     from rewardmix.logs import compare_runs
-    from rewardmix.report.folder import read_run
+    from rewardmix.report.saved_runs import read_run
 
     one, two = read_run(old), read_run(new)
     found = compare_runs(one, two, level=level)

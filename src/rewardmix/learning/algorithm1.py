@@ -19,7 +19,7 @@ model is then played by the batched engine, with the paper's own counts, and an 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ from rewardmix.learning.certificate import Certificate, Found, certify, truth_of
 from rewardmix.learning.gathering import COVERED_V0, TRIES_TO_REFINE, Gathered, LearnRound
 from rewardmix.learning.learn_settings import FIRST_ROUND, LearnSettings, Stage
 from rewardmix.learning.stopping import to_threshold
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, check_type_names
 from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery import Choice, Recovery, best
@@ -58,11 +58,12 @@ from rewardmix.recovery.recover import as_weights, estimate_model
 from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
 from rewardmix.simulation import simulate
+from rewardmix.telling import Telling
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """What ``learn`` returns.
+class Learned(Telling):
+    """What ``learn`` returns; ``summary()``, ``types``, ``report(path)`` and ``save(folder)`` speak of it.
 
     Attributes:
         policy: adapts to each episode; it can be played, saved, and valued exactly in any model.
@@ -81,6 +82,11 @@ class Learned:
     refinement: Episodes | None
     recovery: Recovery
     certificate: Certificate
+
+    def __repr__(self) -> str:
+        value = f"value in it {self.plan.lower:.4f}"
+        truth = "" if self.certificate.truth is None else f", {self.certificate.truth.value:.4f} in the true one"
+        return f"Learned({self.model!r}, {value}{truth}, {self.episodes} episodes)"
 
     @property
     def episodes(self) -> int:
@@ -105,6 +111,7 @@ def learn(
     validate: int = 0,
     horizon: int | None = None,
     reward_values: ArrayLike | None = None,
+    names: Sequence[str] = (),
     on_update: Callable[[Stage], None] | None = None,
     checkpoint: str | Path | None = None,
 ) -> Learned:
@@ -130,10 +137,12 @@ def learn(
         validate: fresh episodes in which the final policy is tried.
         horizon: H of an environment that does not tell its own.
         reward_values: of an environment that does not declare them.
+        names: of the types, for people, in the order in which they come out; ``named`` gives them afterwards.
         on_update: called now and then with a ``Stage``.
         checkpoint: a folder. A run that was stopped goes on from what is there, to the same result.
     """
     check_callback("on_update", on_update)
+    check_type_names(names, num_contexts)
     asked = LearnSettings(
         world=_world(env_or_model),
         accuracy=as_number("accuracy", accuracy, above=0.0),
@@ -158,7 +167,8 @@ def learn(
         learned = _within_budget(asked, asked.episodes)
     else:
         learned = _to_threshold(asked) if to_threshold(confidence) else _by_rule(asked)
-    return _validated(asked, learned)
+    learned = _validated(asked, learned)
+    return learned.named(names) if names else learned
 
 
 def _world(env_or_model: Any) -> Any:

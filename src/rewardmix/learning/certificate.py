@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import theory
+from rewardmix._core.brevity import short
 from rewardmix.checkup import Checkup
 from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
@@ -73,6 +74,7 @@ def truth_of(policy: Controller, world: RewardMixingMDP, gap: float) -> Truth:
     return Truth(value, ideal.lower, ideal.upper, plan_markov(world).value, plan_told(world).value)
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """What is known about a learned policy.
@@ -137,6 +139,7 @@ class Certificate:
         return dataclasses.replace(self, validation=value, facts=(*kept, _tried(value), *apart))
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Found:
     """What the stages of ``learn`` found.

@@ -12,12 +12,13 @@ likelihood, bootstrap, estimate of the value) says how many episodes it used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, quoted, refuse
 from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
 from rewardmix.checkup import Checkup, check_assumptions
@@ -30,7 +31,7 @@ from rewardmix.logs.pessimism import PESSIMISM, Known, Support, cautious
 from rewardmix.logs.reading import as_log
 from rewardmix.logs.same_world import as_model, check_world, reading_like
 from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage, bootstrap_value, held_out, log_coverage
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, check_type_names
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.recovery import Recovery, RecoveryInfo, best, confidence_set
@@ -43,6 +44,7 @@ from rewardmix.recovery.number_of_contexts import Choice, choose, criteria
 from rewardmix.recovery.recover import as_weights
 from rewardmix.recovery.recovery_result import Candidates, Seen
 from rewardmix.recovery.standard_errors import NORMAL_95
+from rewardmix.telling import Telling
 
 SAMPLE = 200_000
 """Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
@@ -67,6 +69,7 @@ class Progress:
     total: int = 0
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class FitInfo:
     """How the fit came about and how far it can be trusted.
@@ -122,7 +125,7 @@ class FitInfo:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(Telling):
     """The model that was fitted, the policy to play in it, and what is known about both.
 
     Attributes:
@@ -210,6 +213,7 @@ def fit(
     resamples: int = 8,
     gap: float = 1e-3,
     pessimism: float = PESSIMISM,
+    names: Sequence[str] = (),
     on_update: Callable[[Progress], None] | None = None,
     **reading: Any,
 ) -> Fitted:
@@ -235,6 +239,7 @@ def fit(
         pessimism: standard errors that the plan takes off the rewards of each context. Above 0 the plan also keeps to
             actions that the log took in the same situation, so that it is not worse than what wrote the log; 0: the
             plan believes the model.
+        names: of the types, for people, in the order in which they come out; left out, those of ``start``.
         on_update: called now and then with a ``Progress``.
         **reading: handed on to ``read``: horizon, columns, skip_bad, ...
     """
@@ -242,6 +247,7 @@ def fit(
     notify = on_update or (lambda progress: None)
     model = None if start is None else as_model("start", start)
     contexts = num_contexts if num_contexts is not None else 2 if model is None else model.num_contexts
+    check_type_names(names, contexts)
     others = failure, accuracy, share_held_out, resamples, gap, pessimism
     settings = FitSettings(contexts, weights, prior, seed, max_contexts, *others, model)
     data = as_log(log, executor, reading if model is None else reading_like(model, log, reading))
@@ -274,7 +280,9 @@ def fit(
     validated = _validated(len(data), known, recovery, found, settings, notify)
     judged = log_coverage(moments, data.schema), test, support, checkup, *validated
     info = FitInfo(data.notes, data.schema, moments, recovery.info, choice, criterion, *judged, passes, ())
-    return Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
+    fitted = Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
+    labels = names or (() if model is None else model.context_names)
+    return fitted.named(labels) if labels else fitted
 
 
 def _check_share(argument: str, value: object, below: float = float("inf")) -> None:

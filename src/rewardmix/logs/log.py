@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import refuse
 from rewardmix._core.limits import afford_episodes
 from rewardmix._core.streams import Role, generator
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int32]
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Compact:
     """K episodes of N steps in all.

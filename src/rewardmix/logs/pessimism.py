@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import belief as bayes
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes
@@ -92,6 +93,7 @@ class Support:
         return f"{thin}, {own}. The plan is worth {self.planned:.4f} in the fitted model, {value}."
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Known:
     """What a cautious plan looks at.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_number, refuse
 from rewardmix.evaluation import evaluate
 from rewardmix.learning import Learned
@@ -20,6 +21,7 @@ SMALL = 0.01
 """An old policy that loses less than this share in the new model can stay."""
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Run:
     """What is compared of a run.
@@ -60,6 +62,7 @@ class Shift:
     deviations: float
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class RunComparison:
     """What changed from an old run to a new one.
@@ -95,7 +98,7 @@ def compare_runs(old: Any, new: Any, *, level: float = 0.05) -> RunComparison:
     """Set two runs in the same world beside each other.
 
     Args:
-        old: what ``fit`` or ``learn`` returned, or a ``Run`` (``report.read_run`` reads one from its folder).
+        old: what ``fit`` or ``learn`` returned, or what ``load`` reads from the folder of such a run.
         new: likewise.
         level: chance that any share or reward is called moved if none was; each has its part of it (Bonferroni).
 
@@ -134,8 +137,10 @@ def as_run(argument: str, run: Any) -> Run:
         info = run.info.recovery
     elif isinstance(run, Learned):
         info = run.recovery.info
+    elif isinstance(getattr(run, "run", None), Run):  # a run that was loaded from its folder
+        return cast("Run", run.run)
     else:
-        refuse(argument, type(run).__name__, "what fit or learn returned, or a Run")
+        refuse(argument, type(run).__name__, "what fit or learn returned, a run that was loaded, or a Run")
     return Run(run.model, run.plan.policy, info.errors, info.weight_errors)
 
 

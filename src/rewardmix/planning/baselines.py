@@ -19,6 +19,7 @@ import numpy as np
 
 from rewardmix import belief as bayes
 from rewardmix._core.algebra import dot
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, Ints, as_instance
 from rewardmix._core.limits import afford_table
 from rewardmix._core.portable import angles
@@ -175,6 +176,7 @@ class Standing:
     share: float
 
 
+@short
 @dataclass(frozen=True)
 class Comparison:
     """What adapting is worth in a model.

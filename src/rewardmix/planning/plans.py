@@ -12,12 +12,15 @@ from functools import cached_property
 import numpy as np
 
 from rewardmix._core.algebra import product
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, Ints, as_count, as_floats, as_instance, as_number, refuse, shut
 from rewardmix.evaluation import controller_value, node_chances, node_values
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.policy import BeliefPolicy, Controller, as_tables
+from rewardmix.telling import Telling
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class AlphaVectors:
     """Decides by the best vector at the belief: a function (step, state, belief) -> action.
@@ -163,6 +166,7 @@ class Round:
         return self.upper - self.lower
 
 
+@short
 @dataclass(frozen=True)
 class PlanInfo:
     """How a plan was found.
@@ -188,7 +192,7 @@ class PlanInfo:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Telling):
     """A policy for ``model`` with ``lower <= value of the policy <= optimal value <= upper``.
 
     A plan that was loaded from a file has a lower end that was computed again, and an upper end as the file claims it:
@@ -216,6 +220,10 @@ class Plan:
         as_instance("info", self.info, PlanInfo)
         as_instance("kept", self.kept, bool)
         _check_bracket(self.lower, self.upper)
+
+    def __repr__(self) -> str:
+        met = "" if self.info.converged else f", wider than {self.info.asked:.2g}"
+        return f"Plan({self.lower:.5f} .. {self.upper:.5f}{met}, {self.policy!r}, for {self.model!r})"
 
     def check_lower(self) -> None:
         """Refuse a lower end that is not what the policy earns in the model, up to rounding."""

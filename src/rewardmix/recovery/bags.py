@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
 from rewardmix._core.widths import symbol_width
@@ -24,6 +25,7 @@ LONGEST_SORTED = 128
 """Bags longer than this are not sorted (and so not merged): long episodes hardly ever repeat."""
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Bags:
     """Bags of symbols.

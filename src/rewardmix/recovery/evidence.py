@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_instance, refuse
 from rewardmix._core.limits import afford_recovery
 from rewardmix._core.streams import Role, generator
@@ -35,6 +36,7 @@ class Question:
     start: tuple[Floats, Floats] | None = None
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """What there is to recover from.

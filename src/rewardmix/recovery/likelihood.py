@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.algebra import product, solve
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
 from rewardmix._core.portable import exps, log, logs
@@ -54,6 +55,7 @@ _LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Weights (M,) and reward laws (M, X, Z) of the contexts."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, as_seed, refuse
 from rewardmix._core.portable import log
 from rewardmix._core.streams import Role, generator
@@ -55,6 +56,7 @@ class Trial:
     criterion: float
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class Choice:
     """How many contexts there are.

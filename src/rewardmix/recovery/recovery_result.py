@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats
 from rewardmix.facts import Fact, unidentified_sentence
 from rewardmix.model import RewardMixingMDP, mixed
@@ -101,6 +102,7 @@ class Estimate:
     reproduced: int
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class RecoveryCertificate:
     """What Algorithm 3's program and parities say of the confidence set, and whether the model is in it.
@@ -133,6 +135,7 @@ class RecoveryCertificate:
     signs_agree: float
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class RecoveryInfo:
     """How the model came about and what it does not know.

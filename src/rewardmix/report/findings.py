@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rewardmix._core.brevity import short
 from rewardmix._core.portable import exps, log
 from rewardmix._version import __version__
 from rewardmix.environments import named_like
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # only where there is a log
     from rewardmix.recovery import RecoveryInfo
 
 
+@short
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """What a run found: everything that its report is made of.
@@ -111,8 +113,15 @@ def learned_findings(
     )
 
 
-def fitted_findings(fitted: Fitted, *, title: str, command: str, settings: Mapping[str, Any]) -> Findings:
-    """What ``fit`` found in a log."""
+def planned_findings(plan: Plan, *, title: str) -> Findings:
+    """What ``plan`` found for a model."""
+    return Findings(title=title, model=plan.model, plan=plan, comparison=_planned_comparison(plan))
+
+
+def fitted_findings(
+    fitted: Fitted, *, title: str, command: str = "", settings: Mapping[str, Any] | None = None
+) -> Findings:
+    """What ``fit`` found in a log; the arguments are those of ``learned_findings``."""
     info = fitted.info
     logged = info.off_policy is not None and info.off_policy.supported
     validation = _picked(info.off_policy if logged else None, *_INTERVAL)
@@ -136,11 +145,11 @@ def fitted_findings(fitted: Fitted, *, title: str, command: str, settings: Mappi
         comparison=_planned_comparison(fitted.plan),
         unanswered=[info.recovery.not_identified],
         command=command,
-        seed=settings["seed"],
+        seed=None if settings is None else settings.get("seed"),
         facts=info.facts,
         sections=_log_sections(fitted),
         record={
-            "settings": dict(settings),
+            "settings": dict(settings or {}),
             "weights": fitted.model.weights.tolist(),
             "errors": _errors(info.recovery),
             "fit": _log_record(fitted),
@@ -187,7 +196,7 @@ def earned_findings(
         command: how this was made.
         settings: with what.
     """
-    plan = earned.agent.plan()
+    plan = earned.plan
     plan = dataclasses.replace(plan, model=named_like(plan.model, world))
     truth = world if isinstance(world, RewardMixingMDP) else None
     standing = None if truth is None else truth_of(plan.policy, truth, EARNED_GAP * truth.horizon * _reach(truth))

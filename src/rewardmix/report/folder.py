@@ -5,37 +5,40 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from rewardmix._core.checks import Floats, InputError
+from rewardmix._core.checks import InputError
 from rewardmix._core.storage import replace
-from rewardmix.io import load, save
+from rewardmix.io import save
 from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments
 from rewardmix.planning import Plan
 from rewardmix.report.findings import Findings
 from rewardmix.report.page import page
 from rewardmix.report.playable import as_json
 from rewardmix.report.summary import summarise
 
-if TYPE_CHECKING:  # only where runs are compared
-    from rewardmix.logs import Run
-
 FILES = ("model.safetensors", "policy.safetensors", "moments.safetensors", "result.json", "report.html")
 
 
 def write_folder(folder: str | Path, found: Findings) -> dict[str, Any]:
     """Write what a run found into a folder, made if it is not there; the summary that ``result.json`` then holds."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    for name, noun in (("model", found.model), ("policy", found.plan), ("moments", found.moments)):
-        if noun is not None:
-            save(target / f"{name}.safetensors", noun)
     summary = summarise(found)
-    write_result(target, summary)
-    write_report(target, summary)
+    write_parts(Path(folder), found.model, found.plan, found.moments, summary)
     return summary
+
+
+def write_parts(
+    folder: Path, model: RewardMixingMDP, plan: Plan, moments: Moments | None, summary: Mapping[str, Any]
+) -> Path:
+    """Write the files of a run, the page last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, noun in (("model", model), ("policy", plan), ("moments", moments)):
+        if noun is not None:
+            save(folder / f"{name}.safetensors", noun)
+    write_result(folder, summary)
+    write_report(folder, summary)
+    return folder
 
 
 def write_result(folder: Path, summary: Mapping[str, Any]) -> Path:
@@ -62,44 +65,6 @@ def read_result(folder: Path) -> dict[str, Any]:
     if not isinstance(summary, dict):
         raise InputError(f"DIR: found a {type(summary).__name__} in {str(path)!r}, expected an object")
     return summary
-
-
-def read_run(folder: str | Path) -> Run:
-    """What ``compare_runs`` needs of the folder of a run of ``learn`` or ``fit``."""
-    from rewardmix.logs import Run
-
-    place = Path(folder)
-    errors = _told(read_result(place), "record", "errors")
-    model, plan = load(place / "model.safetensors"), load(place / "policy.safetensors")
-    if not isinstance(model, RewardMixingMDP) or not isinstance(plan, Plan):
-        raise InputError(f"DIR: found no model and plan in {str(place)!r}, expected a folder of rewardmix learn or fit")
-    rewards, weights = _numbers(_told(errors, "rewards")), _numbers(_told(errors, "weights"))
-    if rewards.shape != model.rewards.shape or weights.shape != model.weights.shape:
-        raise InputError(
-            f"DIR: found errors of another model in {str(place)!r}, expected one for each reward and share"
-        )
-    return Run(model, plan.policy, rewards, weights)
-
-
-def _told(summary: Any, *keys: str) -> Any:
-    """A part of what a run tells."""
-    for key in keys:
-        if not isinstance(summary, dict) or key not in summary:
-            found = f"no {key!r} in result.json, which an earlier version wrote or which is of another kind of run"
-            raise InputError(f"DIR: found {found}, expected a folder of rewardmix learn or fit")
-        summary = summary[key]
-    return summary
-
-
-def _numbers(nested: Any) -> Floats:
-    """Nested lists as an array, infinite where nothing is known."""
-    try:
-        found = np.asarray(nested, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"DIR: found errors that are no numbers ({error}), expected a result.json as written"
-        ) from error
-    return np.where(np.isnan(found), np.inf, found)
 
 
 def write_report(folder: Path, summary: Mapping[str, Any], out: Path | None = None) -> Path:

@@ -62,8 +62,8 @@ def summarise(found: Findings) -> dict[str, Any]:
         "world": _world(model, found.moments, found.refined),
         "planned": [plan.lower, plan.upper],
         "verdict": _verdict(grounds_of(found, answer, known)),
-        "types": [_told(profile) for profile in type_profiles(model)],
-        "recognition": _told(known),
+        "types": [told(profile) for profile in type_profiles(model)],
+        "recognition": told(known),
         "answer": answer,
         "comparison": dict(found.comparison),
         "uncertainty": _thinned([[float(k), float(v)] for k, v in found.uncertainty]),
@@ -146,7 +146,7 @@ def _verdict(grounds: Grounds) -> dict[str, Any]:
     return {"what": said.what, "sentence": said.sentence, "advice": said.advice, "numbers": dict(said.numbers)}
 
 
-def _told(noun: TypeProfile | Recognition) -> dict[str, Any]:
+def told(noun: TypeProfile | Recognition) -> dict[str, Any]:
     """Its attributes, and what it says."""
     return {**dataclasses.asdict(noun), "sentence": noun.sentence}
 
