@@ -69,9 +69,9 @@ class Telling:
         shares.
         """
         step, state, node = memory
-        if step >= len(self._node_laws):
-            refuse("memory", f"step {step}", f"a step before the horizon {len(self._node_laws)}")
-        law = self._node_laws[step][:, state, node]
+        if step >= len(self._node_chances):
+            refuse("memory", f"step {step}", f"a step before the horizon {len(self._node_chances)}")
+        law = self._node_chances[step][:, state, node]
         total = law.sum()
         return law / total if total > 0 else self.model.weights
 
