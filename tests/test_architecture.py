@@ -10,9 +10,9 @@ import rewardmix
 ROOT = Path(rewardmix.__file__).parent
 
 ORDER = [
-    "_version", "_core", "theory", "model", "belief", "policy", "episodes_kernels", "episodes", "environments",
-    "problems", "simulation_kernels", "simulation", "evaluation", "profiles", "telling", "planning", "moments",
-    "exploration", "facts", "verdict", "recovery", "checkup", "regret", "learning",
+    "_version", "_core", "theory", "model", "belief", "prediction", "policy", "episodes_kernels", "episodes",
+    "environments", "problems", "simulation_kernels", "simulation", "evaluation", "profiles", "telling", "planning",
+    "moments", "exploration", "facts", "verdict", "recovery", "checkup", "regret", "learning",
     "online", "logs", "io", "interop", "report", "service", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
@@ -44,6 +44,7 @@ DOORS = {
 LONG: dict[str, str] = {
     "moments.py": "one noun: the counts, how they are checked, added and stored, and what they estimate",
     "planning/backups.py": "every compiled backward step of planning, side by side",
+    "policy.py": "the forms of a policy side by side, and how each is checked, played and stored",
     "recovery/confidence_set.py": "the set and the radii of its intervals, which one derivation gives",
     "recovery/moment_start.py": "spread from pairs, orientation and weights from triples: one start",
 }

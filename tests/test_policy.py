@@ -1,7 +1,24 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
-from rewardmix import BeliefPolicy, Controller, InputError, MarkovPolicy, belief, markov, problems, uniform
+from rewardmix import (
+    BeliefPolicy,
+    Controller,
+    InputError,
+    MarkovPolicy,
+    PreviousActionReward,
+    belief,
+    evaluate,
+    load,
+    make_env,
+    markov,
+    plan,
+    problems,
+    save,
+    uniform,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -89,3 +106,132 @@ def test_a_belief_policy_carries_the_posterior():
 def test_a_markov_policy_looks_at_the_step():
     policy = MarkovPolicy(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]))
     assert [policy.act((step, 0), RNG) for step in range(2)] == [0, 1]
+
+
+SHOP = problems.make("shop")
+
+
+@pytest.fixture(scope="module")
+def forms():
+    found = plan(SHOP)
+    return {"markov": uniform(SHOP), "controller": found.policy, "belief": found.belief_policy}
+
+
+FORMS = ("markov", "controller", "belief")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("state", [-1, 4, 1.0, True, "nowhere", None, 2**70, np.int64(4)])
+def test_states_that_are_none_are_refused_where_they_come_in(forms, form, state):
+    policy = forms[form]
+    with pytest.raises(InputError, match="state: found .*, expected"):
+        policy.start(state)
+    with pytest.raises(InputError, match="next_state: found .*, expected"):
+        policy.observe(policy.start(0), 0, 1.0, state)
+
+
+@pytest.mark.parametrize("form", ["controller", "belief"])
+def test_names_are_taken_where_they_are_known(forms, form):
+    policy = forms[form]
+    for name, number in (("home", 0), ("kitchen", 3)):
+        np.testing.assert_equal(policy.start(name), policy.start(number))
+        np.testing.assert_equal(
+            policy.observe(policy.start(0), "show reading", 1.0, name), policy.observe(policy.start(0), 1, 1.0, number)
+        )
+    with pytest.raises(InputError, match="state: found 'hom', expected one of home, outdoor, reading, kitchen"):
+        policy.start("hom")
+    assert policy.start(np.int64(2)) == policy.start(2) or form == "belief"
+
+
+def test_a_belief_policy_checks_actions(forms):
+    with pytest.raises(InputError, match="action: found -1, expected a whole number from 0 to 3 or a name"):
+        forms["belief"].observe(forms["belief"].start(0), -1, 1.0, 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_after_the_last_step_a_policy_refuses(forms, form):
+    policy = forms[form]
+    memory = policy.start(0)
+    for _ in range(SHOP.horizon):
+        memory = policy.observe(memory, policy.act(memory, RNG), 0.0, 0)
+    for ask in (lambda: policy.act(memory, RNG), lambda: policy.observe(memory, 0, 0.0, 0)):
+        with pytest.raises(InputError, match="memory: found step 10, expected a step before the horizon 10; start the"):
+            ask()
+
+
+def test_names_of_states_are_stored(forms, tmp_path):
+    save(tmp_path / "policy.safetensors", forms["controller"])
+    assert load(tmp_path / "policy.safetensors").state_names == SHOP.state_names
+    with pytest.raises(InputError, match="state_names: found 1 names, expected 4 names, or none"):
+        dataclasses.replace(forms["controller"], state_names=("home",))
+
+
+def test_the_posterior_of_a_belief_policy_is_in_its_memory(forms):
+    memory = forms["belief"].observe(forms["belief"].start(0), 1, 1.0, 0)
+    np.testing.assert_array_equal(forms["belief"].posterior(memory), belief.update(SHOP.weights, SHOP.laws[:, 0, 1, 1]))
+
+
+def evaluated(model, env, episodes):
+    """What stable-baselines3's ``evaluate_policy`` does: the calls of ``predict``, in order, one environment each."""
+    returns, states, starts = [], None, np.ones(1, bool)
+    observation, total = env.reset(seed=5)[0][None], 0.0
+    while len(returns) < episodes:
+        actions, states = model.predict(observation, state=states, episode_start=starts, deterministic=True)
+        assert actions.shape == (1,)
+        seen, reward, terminated, truncated, _ = env.step(actions[0])
+        total += reward
+        starts[0] = terminated or truncated
+        if starts[0]:
+            returns.append(total)
+            seen, total = env.reset()[0], 0.0
+        observation = seen[None]
+    return returns
+
+
+@pytest.mark.parametrize("form", ["controller", "belief"])
+def test_predict_follows_the_rewards(forms, form):
+    """The same episodes as play by start, act and observe."""
+    policy = forms[form]
+    found = evaluated(policy, PreviousActionReward(make_env(SHOP)), 40)
+    env, expected = make_env(SHOP), []
+    for episode in range(40):
+        state, _ = env.reset(seed=5 if episode == 0 else None)
+        memory, total, done = policy.start(state), 0.0, False
+        while not done:
+            action = policy.act(memory, RNG)
+            state, reward, done, _, _ = env.step(action)
+            total += reward
+            memory = None if done else policy.observe(memory, action, reward, state)
+        expected.append(total)
+    assert found == expected
+
+
+def test_predict_takes_one_observation_and_several(forms):
+    observation = PreviousActionReward(make_env(SHOP)).reset(seed=0)[0]
+    alone, memory = forms["controller"].predict(observation)
+    several, memories = forms["controller"].predict(np.stack([observation] * 3))
+    assert several.tolist() == [alone] * 3
+    assert (len(memory), len(memories)) == (1, 3)
+    table = markov([3, 2, 1, 0], SHOP)
+    assert table.predict(np.array([0, 1, 2, 3]))[0].tolist() == [3, 2, 1, 0]
+    drawn = {int(forms["markov"].predict(0, deterministic=False)[0]) for _ in range(100)}
+    assert drawn == {0, 1, 2, 3}
+
+
+def test_predict_without_rewards_is_refused(forms):
+    with pytest.raises(InputError, match=r"observation: found int64 of shape \(2,\), expected those of PreviousAct"):
+        forms["controller"].predict(np.array([0, 1]))
+    observation = np.stack([PreviousActionReward(make_env(SHOP)).reset(seed=0)[0]] * 2)
+    with pytest.raises(InputError, match="state: found memories of 1 copies, expected 2"):
+        forms["controller"].predict(observation, state=[((0, 0, 0), 0)])
+
+
+def test_stable_baselines_drives_a_policy(forms):
+    """The real one, where it is installed (the extra bench has it)."""
+    evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
+    from stable_baselines3.common.env_util import make_vec_env
+
+    copies = make_vec_env(lambda: PreviousActionReward(make_env(SHOP)), n_envs=3, seed=1)
+    mean, spread = evaluation.evaluate_policy(forms["controller"], copies, n_eval_episodes=600)
+    value = evaluate(forms["controller"], SHOP).value
+    assert abs(mean - value) < 5 * spread / np.sqrt(600)

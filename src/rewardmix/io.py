@@ -16,7 +16,15 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.online import Agent
 from rewardmix.planning import AlphaVectors, Plan, PlanInfo, Round
-from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, pack_controller, stored_steps, unpack_controller
+from rewardmix.policy import (
+    BeliefPolicy,
+    Controller,
+    MarkovPolicy,
+    pack_controller,
+    stored_names,
+    stored_steps,
+    unpack_controller,
+)
 from rewardmix.telling import Telling, looked_up
 
 
@@ -92,17 +100,10 @@ def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
         arrays["rewards"],
         storage.entry(meta, "horizon", int),
         arrays["reward_values"],
-        _names(meta, "state_names"),
-        _names(meta, "action_names"),
-        _names(meta, "context_names") if "context_names" in meta else (),
+        stored_names(meta, "state_names"),
+        stored_names(meta, "action_names"),
+        stored_names(meta, "context_names") if "context_names" in meta else (),
     )
-
-
-def _names(meta: dict[str, Any], name: str) -> tuple[str, ...]:
-    names = storage.entry(meta, name, list)
-    if any(type(one) is not str for one in names):
-        refuse(name, "something that is no text", "names")
-    return tuple(names)
 
 
 def _pack_vectors(vectors: AlphaVectors) -> Packed:
@@ -129,6 +130,7 @@ def _unpack_belief_policy(arrays: Arrays, meta: dict[str, Any]) -> BeliefPolicy:
 
 def _pack_plan(plan: Plan) -> Packed:
     arrays, meta = storage.joined({"model": _pack_model(plan.model), "policy": pack_controller(plan.policy)})
+    meta["policy"].pop("state_names", None)  # those of the model
     info = asdict(plan.info)
     for done in info["rounds"]:
         del done["seconds"]  # not part of the answer: the same plan is the same file

@@ -6,6 +6,9 @@ A policy is frozen; what it remembers of an episode is a value that its caller c
     action = policy.act(memory, rng)
     memory = policy.observe(memory, action, reward, next_state)
 
+States are whole numbers, or names where a policy knows them; others are refused where they come in. After the last step
+of its horizon a policy refuses to act and to observe: the next episode begins with ``start``.
+
 Three forms. A Markov table looks at (step, state) only. A controller moves between finitely many nodes on each
 reward, and its value in any model is exact. A belief policy updates a posterior over contexts and decides by it.
 """
@@ -34,30 +37,33 @@ from rewardmix._core.checks import (
     as_reward_values,
     check_probabilities,
     owned,
+    quoted,
     refuse,
+    shown,
 )
 from rewardmix._core.limits import afford_table
 from rewardmix._core.storage import Arrays, Packed, entry
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
+from rewardmix.prediction import Predicting
 
 
 class Policy(Protocol):
     """The common protocol. ``memory`` is whatever ``start`` and ``observe`` return."""
 
-    def start(self, state: int) -> Any:
+    def start(self, state: Any) -> Any:
         """Memory at the beginning of an episode that starts in ``state``."""
 
     def act(self, memory: Any, rng: np.random.Generator) -> int:
         """The action to play now."""
 
-    def observe(self, memory: Any, action: int, reward: float, next_state: int) -> Any:
+    def observe(self, memory: Any, action: Any, reward: float, next_state: Any) -> Any:
         """Memory after one step."""
 
 
 @short
 @dataclass(frozen=True, eq=False)
-class MarkovPolicy:
+class MarkovPolicy(Predicting):
     """A law over actions for each step and state.
 
     Attributes:
@@ -71,10 +77,17 @@ class MarkovPolicy:
         check_probabilities("table", table, "actions")
         object.__setattr__(self, "table", table)
 
+    needs_rewards = False
+
     @property
     def horizon(self) -> int:
         """H."""
         return int(self.table.shape[0])
+
+    @property
+    def num_states(self) -> int:
+        """S."""
+        return int(self.table.shape[1])
 
     def check_fits(self, model: RewardMixingMDP) -> None:
         """Refuse a model that this table does not belong to."""
@@ -84,7 +97,7 @@ class MarkovPolicy:
 
     def start(self, state: int) -> tuple[int, int]:
         """(step, state)."""
-        return 0, state
+        return 0, _as_index("state", state, self.table.shape[1])
 
     def act(self, memory: tuple[int, int], rng: np.random.Generator) -> int:
         """Draw from the row of this step and state."""
@@ -94,13 +107,19 @@ class MarkovPolicy:
         likely = int(row.argmax())
         return likely if row[likely] == 1.0 else int(np.searchsorted(row.cumsum(), rng.random() * row.sum(), "right"))
 
+    def surest(self, memory: tuple[int, int]) -> int:
+        """The likeliest action of the row."""
+        _check_step(memory[0], self.table.shape[0])
+        return int(self.table[memory].argmax())
+
     def observe(self, memory: tuple[int, int], action: int, reward: float, next_state: int) -> tuple[int, int]:
         """(step + 1, next state)."""
-        return memory[0] + 1, next_state
+        _check_step(memory[0], self.table.shape[0])
+        return memory[0] + 1, _as_index("next_state", next_state, self.table.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
-class Controller:
+class Controller(Predicting):
     """A finite-state controller: node k of K_t at step t, moved by the outcome of each reward.
 
     Its tables are checked, and copied where somebody could still write to them.
@@ -113,12 +132,14 @@ class Controller:
         successors: H arrays of shape (S, K_t, Z); those of the last step are never used.
         first: (S,) node at step 0 for each first state.
         reward_values: (Z,).
+        state_names: S names that ``start`` and ``observe`` take for states too, or empty.
     """
 
     actions: tuple[Ints, ...]
     successors: tuple[Ints, ...]
     first: Ints
     reward_values: Floats
+    state_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         values = as_reward_values(self.reward_values)
@@ -132,6 +153,8 @@ class Controller:
             for t, moves in enumerate(given)
         )
         first = as_table("first", self.first, actions[0].shape[1], (actions[0].shape[0],))
+        if len(self.state_names) not in (0, first.size):
+            refuse("state_names", f"{len(self.state_names)} names", f"{first.size} names, or none")
         parts = {"actions": actions, "successors": successors, "first": first, "reward_values": values}
         for name, value in parts.items():
             object.__setattr__(self, name, value)
@@ -146,6 +169,11 @@ class Controller:
         more = ", ..." * (self.reward_values.size > 4)
         sizes = f"horizon={self.horizon}, states={self.first.size}, nodes={self.size}"
         return f"Controller({sizes}, reward_values=({values}{more}))"
+
+    @property
+    def num_states(self) -> int:
+        """S."""
+        return int(self.first.size)
 
     @cached_property
     def most(self) -> int:
@@ -171,9 +199,10 @@ class Controller:
         if self.most >= model.num_actions:
             refuse("policy", f"a controller that plays action {self.most}", f"actions below {model.num_actions}")
 
-    def start(self, state: int) -> tuple[int, int, int]:
+    def start(self, state: int | str) -> tuple[int, int, int]:
         """(step, state, node)."""
-        return 0, state, int(self.first[state])
+        place = _as_index("state", state, self.first.size, self.state_names)
+        return 0, place, int(self.first[place])
 
     def act(self, memory: tuple[int, int, int], rng: np.random.Generator) -> int:
         """The action of this node."""
@@ -182,17 +211,19 @@ class Controller:
         return int(self.actions[step][state, node])
 
     def observe(
-        self, memory: tuple[int, int, int], action: int, reward: float, next_state: int
+        self, memory: tuple[int, int, int], action: int | str, reward: float, next_state: int | str
     ) -> tuple[int, int, int]:
-        """(step + 1, next state, successor node)."""
+        """(step + 1, next state, successor node); a controller moves by the reward alone, whatever the action was."""
         step, state, node = memory
+        _check_step(step, len(self.actions))
+        following = _as_index("next_state", next_state, self.first.size, self.state_names)
         outcome = bayes.outcome_of(reward, self.reward_values)
-        return step + 1, next_state, int(self.successors[step][state, node, outcome])
+        return step + 1, following, int(self.successors[step][state, node, outcome])
 
 
 @short
 @dataclass(frozen=True, eq=False)
-class BeliefPolicy:
+class BeliefPolicy(Predicting):
     """Decides by step, state and the posterior over contexts under a model.
 
     Attributes:
@@ -216,9 +247,18 @@ class BeliefPolicy:
         """H."""
         return self.model.horizon
 
-    def start(self, state: int) -> tuple[int, int, Floats]:
+    @property
+    def num_states(self) -> int:
+        """S."""
+        return self.model.num_states
+
+    def posterior(self, memory: tuple[int, int, Floats]) -> Floats:
+        """(M,): how likely each context is, given the memory."""
+        return memory[2]
+
+    def start(self, state: int | str) -> tuple[int, int, Floats]:
         """(step, state, belief)."""
-        return 0, state, self.model.weights
+        return 0, _as_index("state", state, self.model.num_states, self.model.state_names), self.model.weights
 
     def act(self, memory: tuple[int, int, Floats], rng: np.random.Generator) -> int:
         """What ``decide`` says."""
@@ -226,17 +266,20 @@ class BeliefPolicy:
         return int(self.decide(*memory))
 
     def observe(
-        self, memory: tuple[int, int, Floats], action: int, reward: float, next_state: int
+        self, memory: tuple[int, int, Floats], action: int | str, reward: float, next_state: int | str
     ) -> tuple[int, int, Floats]:
         """(step + 1, next state, posterior)."""
         step, state, belief = memory
+        _check_step(step, self.model.horizon)
+        played = _as_index("action", action, self.model.num_actions, self.model.action_names)
+        following = _as_index("next_state", next_state, self.model.num_states, self.model.state_names)
         outcome = bayes.outcome_of(reward, self.model.reward_values)
-        return step + 1, next_state, bayes.update(belief, self.model.laws[:, state, action, outcome])
+        return step + 1, following, bayes.update(belief, self.model.laws[:, state, played, outcome])
 
 
 @short
 @dataclass(frozen=True, eq=False)
-class Exploring:
+class Exploring(Predicting):
     """Another policy, but with a small chance any action: what it writes supports the next fit.
 
     A controller moves by the reward alone, also after an action that was not its own.
@@ -253,6 +296,15 @@ class Exploring:
 
     def __post_init__(self) -> None:
         _as_share("explore", self.explore)
+
+    @property
+    def num_states(self) -> int:
+        """S of the other."""
+        return int(getattr(self.policy, "num_states", 0))
+
+    def surest(self, memory: Any) -> int:
+        """What the other plays."""
+        return self.policy.act(memory, None)  # type: ignore[arg-type]  # it draws nothing, or it is a Markov table
 
     def start(self, state: int) -> Any:
         """As the other."""
@@ -338,6 +390,20 @@ def certain(actions: Ints, num_actions: int) -> Floats:
     return laws
 
 
+def _as_index(argument: str, value: Any, count: int, names: tuple[str, ...] = ()) -> int:
+    """A state or action as its number, which may be given by name."""
+    if type(value) is int and 0 <= value < count:
+        return value
+    if isinstance(value, str):
+        if value in names:
+            return names.index(value)
+        refuse(argument, repr(value), f"one of {shown(', '.join(names))}" if names else f"a number below {count}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < count:
+        known = " or a name" if names else ""
+        refuse(argument, quoted(value), f"a whole number from 0 to {count - 1}{known}")
+    return int(value)
+
+
 def _check_step(step: int, horizon: int) -> None:
     if step >= horizon:
         refuse("memory", f"step {step}", f"a step before the horizon {horizon}; start the next episode with start()")
@@ -348,7 +414,8 @@ def pack_controller(policy: Controller) -> Packed:
     arrays: Arrays = {"first": policy.first, "reward_values": policy.reward_values}
     for t, (actions, successors) in enumerate(zip(policy.actions, policy.successors, strict=True)):
         arrays |= {f"actions.{t}": actions, f"successors.{t}": successors}
-    return arrays, {"horizon": policy.horizon}
+    names = {"state_names": policy.state_names} if policy.state_names else {}  # files without are of any version
+    return arrays, {"horizon": policy.horizon, **names}
 
 
 def unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
@@ -359,7 +426,16 @@ def unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
         tuple(arrays[f"successors.{t}"] for t in steps),
         arrays["first"],
         arrays["reward_values"],
+        stored_names(meta, "state_names") if "state_names" in meta else (),
     )
+
+
+def stored_names(meta: dict[str, Any], name: str) -> tuple[str, ...]:
+    """Names that are stored, all of them texts."""
+    names = entry(meta, name, list)
+    if any(type(one) is not str for one in names):
+        refuse(name, "something that is no text", "names")
+    return tuple(names)
 
 
 def stored_steps(meta: dict[str, Any], arrays: Arrays) -> range:

@@ -1,6 +1,7 @@
 """Logs: episodes that already happened, from files and tables, on one machine or on a cluster."""
 
-from rewardmix.logs.fitting import FitInfo, Fitted, Progress, fit
+from rewardmix.logs.fit_result import FitInfo, Fitted
+from rewardmix.logs.fitting import Progress, fit
 from rewardmix.logs.inspection import check
 from rewardmix.logs.log import Log, Notes, Problem, Repair
 from rewardmix.logs.log_schema import LogSchema

@@ -13,7 +13,7 @@ from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_number, refuse
 from rewardmix.evaluation import evaluate
 from rewardmix.learning import Learned
-from rewardmix.logs.fitting import Fitted
+from rewardmix.logs.fit_result import Fitted
 from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery.recovery_result import matching
 

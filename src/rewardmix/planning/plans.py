@@ -6,6 +6,7 @@ which are followed with a belief.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -217,6 +218,9 @@ class Plan(Telling):
     def __post_init__(self) -> None:
         as_instance("model", self.model, RewardMixingMDP)
         as_instance("policy", self.policy, Controller).check_fits(self.model)
+        if self.policy.state_names != self.model.state_names:
+            named = dataclasses.replace(self.policy, state_names=self.model.state_names)
+            object.__setattr__(self, "policy", named)
         as_instance("info", self.info, PlanInfo)
         as_instance("kept", self.kept, bool)
         _check_bracket(self.lower, self.upper)
