@@ -144,7 +144,7 @@ class Copy:
 
     @contextmanager
     def _cache(self, target: Path) -> Iterator[Path]:
-        if "@kernel" not in target.read_text():
+        if "@kernel" not in target.read_text() and "@deferred" not in target.read_text():
             yield self.folder / "cache"
             return
         with tempfile.TemporaryDirectory(dir=self.folder) as fresh:

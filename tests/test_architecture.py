@@ -184,13 +184,18 @@ def test_the_long_tail_stays_short():
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
                 length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-                kernel = any(ast.unparse(decorator) == "kernel" for decorator in node.decorator_list)
+                kernel = is_kernel(node)
                 assert length <= (80 if kernel else 60), f"{path.name}: {node.name} has {length} lines"
 
 
 def test_a_file_is_known_by_its_name_alone():
     names = [path.name for path in FILES if path.name != "__init__.py"]
     assert sorted(set(names)) == sorted(names)
+
+
+def is_kernel(node):
+    """Whether a function is compiled, at once or later."""
+    return any(ast.unparse(decorator).split("(")[0] in ("kernel", "deferred") for decorator in node.decorator_list)
 
 
 def defined_in(path: Path):
@@ -217,7 +222,7 @@ def test_settings_travel_whole():
     found = {}
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and "kernel" not in map(ast.unparse, node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and not is_kernel(node):
                 arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 if len(arguments) - (arguments[:1] != [] and arguments[0].arg in ("self", "cls")) > 8:
                     found[node.name] = module_of(path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 
 SOUND, LENGTH, STATE, ACTION, OUTCOME, LEFT_OVER = 0, 1, 2, 3, 4, 5
 """What is wrong: nothing, or the length, a state, an action or an outcome; or something behind the end."""
@@ -37,7 +37,16 @@ def first_fault(
     return SOUND, 0, 0
 
 
-@kernel
+def _select_symbols(
+    states: Any, actions: Any, outcomes: Any, lengths: Any, num_actions: Any, num_values: Any, out: Any
+) -> None:
+    """``list_symbols`` by NumPy."""
+    played = np.arange(actions.shape[1]) < lengths[:, None]
+    points = states[:, :-1][played].astype(np.int64) * num_actions + actions[played]
+    out[:] = points * num_values + outcomes[played]
+
+
+@deferred(lambda states, *_: 10 + states.size // 100, play=_select_symbols)
 def list_symbols(
     states: Any, actions: Any, outcomes: Any, lengths: Any, num_actions: Any, num_values: Any, out: Any
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 from rewardmix._core.widths import place_width, state_width
 from rewardmix._core.xoshiro import advance, cumulative, pick, unit
 from rewardmix.model import RewardMixingMDP
@@ -61,7 +61,7 @@ def successor_lists(model: RewardMixingMDP) -> tuple[NDArray[np.int64], NDArray[
     return begins.astype(np.int64), np.nonzero(possible)[1].astype(width), rows[possible]
 
 
-@kernel
+@deferred(lambda begins, probabilities, keep, aliases: 4 * probabilities.size)
 def fill_aliases(begins: Any, probabilities: Any, keep: Any, aliases: Any) -> None:
     """Vose's alias tables, one for each row, into ``keep`` and ``aliases``."""
     longest = 0
@@ -140,7 +140,7 @@ def run_markov(tables: Any, policy: Any, stream: Any, states: Any, actions: Any,
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
 
 
-@kernel
+@deferred(lambda tables, controller, stream, states, actions, outcomes: 15 * actions.size)
 def run_controller(tables: Any, controller: Any, stream: Any, states: Any, actions: Any, outcomes: Any) -> None:
     """Play a ``FlatController``."""
     num_actions = tables.rewards.shape[1] // tables.initial.size

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 
 TILE, DEEP = 512, 16
 """Columns and rows of a right factor that are worked on at once: they stay in fast memory."""
@@ -26,7 +26,7 @@ RESTARTS = 200
 """At most."""
 
 
-@kernel
+@deferred(lambda left, right: 5 + left.size // 5)
 def dot(left: Any, right: Any) -> Any:
     """sum_i left_i right_i, from left to right."""
     total = 0.0
@@ -50,14 +50,21 @@ def product(left: Any, right: Any) -> Floats:
     return out.reshape(shape)
 
 
-@kernel
+@deferred(lambda left, right, out: 5 + left.size // 5)
 def times_vector(left: Any, right: Any, out: Any) -> None:
     """out = left right, for a vector."""
     for i in range(left.shape[0]):
         out[i] = dot(left[i], right)
 
 
-@kernel
+def _add_outer(left: Any, right: Any, out: Any) -> None:
+    """``times_matrix`` by NumPy, one outer product after the other: sums in the same order."""
+    out[:] = 0.0
+    for k in range(right.shape[0]):
+        out += left[:, k : k + 1] * right[k]
+
+
+@deferred(lambda left, right, out: right.shape[0] * (3 + out.size // 400), play=_add_outer)
 def times_matrix(left: Any, right: Any, out: Any) -> None:
     """out = left right: rows of ``right`` are added up, which vector instructions do without changing the order."""
     out[:] = 0.0
@@ -107,7 +114,7 @@ def solve(matrices: Any, right: Any) -> Floats:
     return out
 
 
-@kernel
+@deferred(lambda matrices, out: 5 + matrices.size * out.shape[1] // 5)
 def _eliminate(matrices: Any, out: Any) -> None:
     for which in range(out.shape[0]):
         a, x = matrices[which], out[which]
@@ -140,7 +147,7 @@ def inverse_forms(matrix: Floats, vectors: Floats) -> Floats:
     return np.asarray((columns * columns).sum(axis=0))
 
 
-@kernel
+@deferred(lambda a, columns: a.size * (a.shape[0] + columns.shape[1]) // 10)
 def _whiten(a: Any, columns: Any) -> None:
     """Cholesky: a = L L'; then columns become L^-1 columns."""
     n = a.shape[0]

@@ -7,6 +7,9 @@ Machine code holds what other kernels it calls and constants it uses were when i
 kernel's own file alone, and would go on with the old code after an edit elsewhere. So what is kept on disk is also
 marked with a hash of everything that the kernel is made of; with another mark it is compiled anew, over the old. And
 what a named tuple of arguments is made of is part of the key: code for fields in another order would read other arrays.
+
+To compile a kernel takes a fifth of a second and more, as long as Python takes for the loops of a small problem. So
+kernels that have little to do in a first run are ``deferred``: played by Python until it would have been worth it.
 """
 
 from __future__ import annotations
@@ -14,18 +17,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import caching
+import numpy as np
+from numba.core import caching, dispatcher
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = __name__.split(".")[0]
 """Modules of this package are looked into for kernels and constants."""
 
+DEFERRED = 200_000
+"""Steps of Python that are worth a compilation: about a microsecond each."""
+
 FunctionCache: Any = caching.FunctionCache  # numba has no types
+Dispatcher: Any = dispatcher.Dispatcher
+njit: Any = numba.njit  # its types do not know no_cfunc_wrapper
 
 
 def kernel(function: F) -> F:
@@ -33,11 +42,85 @@ def kernel(function: F) -> F:
 
     Without one (a read-only install and no home) numba refuses to make a cache; then the kernel is compiled once in
     every process, which is slower and works. No option lets the compiler change the order or the rounding of sums.
+    A second way in, for C, is left out: nobody takes it, and it is a sixth of all compiling.
     """
-    compiled: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled: Any = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     with contextlib.suppress(RuntimeError):
         compiled._cache = Cache(function)
     return cast(F, compiled)
+
+
+def deferred(
+    steps: Callable[..., Any],
+    *,
+    left: Callable[..., Any] | None = None,
+    play: Callable[..., Any] | None = None,
+) -> Callable[[F], F]:
+    """A kernel that Python plays until its calls would come to more than ``DEFERRED`` steps, and that is compiled then.
+
+    Where its machine code is on disk already that is used at once, and in other kernels it is compiled as ever. All
+    ways give the same bits: such a kernel has its scalars in 64 bits, divides by no Python number that may be 0, and
+    ``tests/test_deferred.py`` holds the ways against each other.
+
+    Args:
+        steps: from the arguments, how many steps a call takes at most.
+        left: from the arguments after a call, how many of these it did not take. None: it took all.
+        play: the same with NumPy, to be played instead. None: Python plays the kernel as it is written.
+    """
+
+    def defer(function: F) -> F:
+        compiled: Any = kernel(function)
+        if isinstance(compiled, Dispatcher):  # not where NUMBA_DISABLE_JIT asks for Python alone
+            compiled._compile_for_args = Deferral(compiled, steps, left, play)
+        return cast(F, compiled)
+
+    return defer
+
+
+class Deferral:
+    """What a dispatcher asks for something to call, when it has no machine code for the arguments."""
+
+    def __init__(self, compiled: Any, steps: Any, left: Any, play: Any) -> None:
+        self.compiled, self.steps, self.left, self.play = compiled, steps, left, play
+        self.compile = compiled._compile_for_args
+        self.worth = DEFERRED
+        self.asked = False
+
+    def __call__(self, *args: Any) -> Any:
+        """The kernel, compiled or to be played."""
+        if not self.asked:
+            self.asked = True
+            self.worth = 0 if self._on_disk(args) else self.worth
+        return self.compile(*args) if self.steps(*args) > self.worth else self._played
+
+    def _played(self, *args: Any) -> Any:
+        if self.play is None:
+            self.play = python_form(self.compiled.py_func)
+        at_most = self.steps(*args)
+        with np.errstate(all="ignore"):  # machine code does not warn either
+            result = self.play(*args)
+        self.worth -= at_most - (self.left(*args) if self.left else 0)
+        return result.item() if isinstance(result, np.generic) else result
+
+    def _on_disk(self, args: tuple[Any, ...]) -> bool:
+        cache = self.compiled._cache
+        if not isinstance(cache, Cache):
+            return False
+        kinds = tuple(self.compiled.typeof_pyval(arg) for arg in args)
+        return cache.load_overload(kinds, self.compiled.targetctx) is not None
+
+
+def python_form(function: Any) -> Any:
+    """A kernel as Python has it, with the kernels that it calls in the same form: one call less for each."""
+    known = function.__globals__
+    inner = {name: known[name].py_func for name in function.__code__.co_names if hasattr(known.get(name), "py_func")}
+    return FunctionType(
+        function.__code__,
+        {**known, **{name: python_form(one) for name, one in inner.items()}},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
 
 
 class Cache(FunctionCache):  # type: ignore[misc]

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 
 KEY, SAMPLES, LIMIT, TABLE = 0, 1, 2, 3
 """Columns of a record; the outcome counts begin at TABLE."""
@@ -218,7 +218,7 @@ def count_dense(symbols: Any, lengths: Any, point: Any, met: Any, visits: Any, s
         begin += lengths[k]
 
 
-@kernel
+@deferred(lambda symbols, *_: symbols.size // 2)
 def fill_moves(
     symbols: Any,
     lengths: Any,

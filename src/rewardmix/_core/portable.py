@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 """log(2) in two parts; the first has so few digits that its products with whole exponents are exact."""
@@ -26,7 +26,7 @@ QUARTER_PI = 0.7853981633974483
 ROOT_HALF = 0.7071067811865476
 
 
-@kernel
+@deferred(lambda x: 10)
 def log(x: Any) -> Any:
     """Natural logarithm: x = 2^k (1 + f), s = f / (2 + f), log(1 + f) = 2 (s + s^3 / 3 + s^5 / 5 + ...)."""
     if not 0.0 < x < inf:
@@ -53,7 +53,7 @@ def log(x: Any) -> Any:
     return k * LN2_HIGH - ((half - (s * (half + tail) + k * LN2_LOW)) - f)
 
 
-@kernel
+@deferred(lambda x: 10)
 def exp(x: Any) -> Any:
     """x = k log(2) + r with \\|r\\| <= log(2) / 2, and the series of r."""
     if not -746.0 < x < 710.0:
@@ -79,20 +79,20 @@ def two_to(k: Any) -> Any:
     return np.int64(np.int64(k + 1023.0) << np.int64(52)).view(np.float64)
 
 
-@kernel
+@deferred(lambda x: 10)
 def log1p(x: Any) -> Any:
     """log(1 + x); what is lost in 1 + x is put back as a factor, so three units in the last place may be wrong."""
     u = 1.0 + x
     return x if u == 1.0 or u == inf else log(u) * (x / (u - 1.0))
 
 
-@kernel
+@deferred(lambda x, y: 20)
 def power(x: Any, y: Any) -> Any:
     """x^y for x > 0, by the logarithm: the larger the result, the fewer digits are right."""
     return exp(y * log(x))
 
 
-@kernel
+@deferred(lambda y, x: 10)
 def angle(y: Any, x: Any) -> Any:
     """The angle of the point (x, y), both at least 0, from the first axis, to five units in the last place."""
     if y > x:
@@ -114,7 +114,7 @@ def arctan(t: Any) -> Any:
     return 4.0 * (t - t * z * (1.0 / 3.0 - z * p))
 
 
-@kernel
+@deferred(lambda t: 10)
 def sin(t: Any) -> Any:
     """sin of 0 <= t <= pi / 2, to two units in the last place."""
     if t > QUARTER_PI:
@@ -172,19 +172,19 @@ def _logs(values: Any) -> None:
         values[i] = log(values[i])
 
 
-@kernel
+@deferred(lambda values: 10 * values.size)
 def _exps(values: Any) -> None:
     for i in range(values.size):
         values[i] = exp(values[i])
 
 
-@kernel
+@deferred(lambda values: 10 * values.size)
 def _sins(values: Any) -> None:
     for i in range(values.size):
         values[i] = sin(values[i])
 
 
-@kernel
+@deferred(lambda values, x: 10 * values.size)
 def _angles(values: Any, x: Any) -> None:
     for i in range(values.size):
         values[i] = angle(values[i], x[i])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 from rewardmix._core.pair_counting import (
     DIRTY,
     EPISODES,
@@ -102,7 +102,8 @@ class Kept(NamedTuple):
 def expected(hat: Any, later: Any, out: Any) -> None:
     """``out`` (X,): sum over next states of counts times values, in the order of the states in both forms."""
     if hat.columns.shape[0] > 0:
-        out[:] = 0.0
+        for x in range(out.size):
+            out[x] = 0.0
         for s in range(later.size):
             value = later[s]
             column = hat.columns[s]
@@ -126,7 +127,9 @@ def plan_slot(hat: Any, bonus: Any, picking: Any, choices: Any, after: Any, valu
     num_actions = bonus.size // num_states
     later, total = np.zeros(num_states), np.zeros(bonus.size)
     for t in range(horizon - 1, -1, -1):
-        top = later.max()
+        top = later[0]
+        for s in range(1, num_states):
+            top = max(top, later[s])
         expected(hat, later, total)
         for s in range(num_states):
             best, fewest, code = -1.0, np.inf, 0
@@ -144,7 +147,8 @@ def plan_slot(hat: Any, bonus: Any, picking: Any, choices: Any, after: Any, valu
                     best, fewest, code = q, seen, 2 * a + 1
             choices[t, s] = code
             value[s] = best
-        later[:] = value
+        for s in range(num_states):
+            later[s] = value[s]
 
 
 @kernel
@@ -153,11 +157,12 @@ def plan_rows(hat: Any, bonuses: Any, after_third: Any, firsts: Any, choices: An
 
     Fills their rows of ``choices`` and their columns of ``after_second``.
     """
-    after, value = np.empty_like(after_third), np.empty(choices.rows.shape[2])
+    after, value = np.empty(after_third.shape), np.empty(choices.rows.shape[2])
     for b in range(firsts.size):
         first = firsts[b]
         plan_slot(hat, bonuses[b], after_third, choices.rows[OWN + first], after, value)
-        after_second[:, first] = after[:, first]
+        for t in range(after.shape[0]):
+            after_second[t, first] = after[t, first]
         choices.row_of[first] = OWN + first
 
 
@@ -172,7 +177,7 @@ def gather_counts(records: Any, multiplier: Any, shift: Any, firsts: Any, ordere
             out[b, x] = records[slot, SAMPLES] if records[slot, KEY] == key else 0
 
 
-@kernel
+@deferred(lambda records, *_: 2 * records.shape[0])
 def set_limits(records: Any, growth: Any, known: Any, ordered: Any, num_x: Any, touched: Any) -> None:
     """After everything was planned anew: when the next plan is due for each pair, and which rows have a known pair."""
     for i in range(records.shape[0]):
@@ -275,7 +280,12 @@ def count_played(
     return new
 
 
-@kernel
+def _to_play(tables: Any, choices: Any, counts: Any, kept: Any, stream: Any, until: Any, *_: Any) -> Any:
+    """Steps of Python that the episodes until ``until`` take."""
+    return 25 * max(until - counts.progress[EPISODES], 0) * choices.rows.shape[1]
+
+
+@deferred(_to_play, left=_to_play)
 def play_choices(
     tables: Any,
     choices: Any,

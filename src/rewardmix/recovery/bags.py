@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 from rewardmix._core.widths import symbol_width
 from rewardmix.episodes import Episodes
 
@@ -145,7 +145,7 @@ def _spans(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - behind, lengths))
 
 
-@kernel
+@deferred(lambda symbols, offsets, counts, out: symbols.size // 5)
 def _occurrences(symbols: Any, offsets: Any, counts: Any, out: Any) -> None:
     for bag in range(counts.size):
         for i in range(offsets[bag], offsets[bag + 1]):
@@ -171,7 +171,7 @@ def _sort_bags(symbols: Any, offsets: Any, hashes: Any) -> None:
         hashes[bag] = mixed
 
 
-@kernel
+@deferred(lambda symbols, offsets, hashes, order, leader: symbols.size // 5 + order.size)
 def _group_bags(symbols: Any, offsets: Any, hashes: Any, order: Any, leader: Any) -> int:
     """Number the groups of equal neighbours in hash order; unequal bags with one hash stay apart."""
     found = -1

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 from rewardmix._core.portable import log, logs
 from rewardmix.recovery.confidence_set import ConfidenceSet
 
@@ -118,7 +118,7 @@ def _length(rows: Rows, pairs: Iterable[tuple[int, int, bool]]) -> float:
     return total
 
 
-@kernel
+@deferred(lambda first, second, low, high, floor, cap, distance, parent: 8 * (first.size + floor.size) * floor.size)
 def _relax(first: Any, second: Any, low: Any, high: Any, floor: Any, cap: Any, distance: Any, parent: Any) -> int:
     """Bellman-Ford from everywhere at distance 0; -1 if it settles, else a node on a negative cycle."""
     size = floor.size
@@ -227,7 +227,7 @@ def _add(solver: Any, rows: Rows, chosen: Any, *, elastic: bool) -> None:
     solver.addRows(count, rows.low[chosen], rows.high[chosen], width * count, begins, index, np.tile(values, count))
 
 
-@kernel
+@deferred(lambda first, *_: 2 * first.size)
 def _worst_rows(first: Any, second: Any, low: Any, high: Any, point: Any, used: Any, best: Any, worst: Any) -> None:
     for row in range(first.size):
         if used[row]:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred
 from rewardmix._core.limits import afford
 from rewardmix._core.portable import exps
 from rewardmix.recovery.bags import Bags
@@ -138,7 +138,7 @@ def _adjacency(first: Any, second: Any, size: int) -> tuple[Any, Any, Any]:
     return offsets, np.concatenate([second, first[other]])[order], np.concatenate([number, number[other]])[order]
 
 
-@kernel
+@deferred(lambda offsets, neighbour, *rest: rest[-1] * neighbour.size // 5)
 def _sweep(
     offsets: Any, neighbour: Any, pair: Any, centre: Any, weight: Any, limit: Any, spread: Any, sweeps: Any
 ) -> Any:
@@ -234,7 +234,7 @@ def _scores(average: Floats, spread: Floats) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(ratio.ravel()), np.ascontiguousarray((ratio * spread).sum(axis=1))
 
 
-@kernel
+@deferred(lambda symbols, *_: 2 * symbols.size)
 def _third_order(
     symbols: Any, offsets: Any, counts: Any, score: Any, size: Any, groups: Any, num_values: Any, sums: Any
 ) -> None:

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 from rewardmix.recovery.confidence_set import ConfidenceSet
 
 CLIP = 4.0
@@ -212,7 +212,7 @@ def _find(root: Any, flip: Any, node: Any) -> Any:
     return top
 
 
-@kernel
+@deferred(lambda first, second, odd, root, flip, verdict: 5 * first.size + 2 * root.size)
 def _join(first: Any, second: Any, odd: Any, root: Any, flip: Any, verdict: Any) -> None:
     """Union-find with parity: verdict 1 joined two groups, 0 agreed with what was known, 2 contradicted it."""
     for k in range(first.size):
@@ -231,7 +231,7 @@ def _join(first: Any, second: Any, odd: Any, root: Any, flip: Any, verdict: Any)
             flip[i] = 0
 
 
-@kernel
+@deferred(lambda first, second, values, vector, out: first.size)
 def _multiply(first: Any, second: Any, values: Any, vector: Any, out: Any) -> None:
     out[:] = 0.0
     for k in range(first.size):
@@ -239,7 +239,7 @@ def _multiply(first: Any, second: Any, values: Any, vector: Any, out: Any) -> No
         out[second[k]] += values[k] * vector[first[k]]
 
 
-@kernel
+@deferred(lambda first, second, votes, signs, parent, sequence: 100 * (4 * first.size + 2 * signs.size))
 def _improve(first: Any, second: Any, votes: Any, signs: Any, parent: Any, sequence: Any) -> None:
     """Flip coordinates, then branches of the tree, as long as the agreement grows."""
     size = signs.size

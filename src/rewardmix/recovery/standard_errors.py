@@ -135,11 +135,18 @@ def _blockwise(bags: Bags, mixture: Mixture, laws: Floats, diagonal: Floats) -> 
 @kernel
 def _posterior(symbols: Any, low: Any, high: Any, table: Any, weights: Any, joint: Any) -> None:
     """Belief over contexts after one bag; divided at every step, so that long bags do not vanish."""
-    joint[:] = weights / weights.sum()
+    total = 0.0
+    for m in range(weights.size):
+        total += weights[m]
+    for m in range(weights.size):
+        joint[m] = weights[m] / total
     for i in range(low, high):
+        total = 0.0
         for m in range(weights.size):
             joint[m] *= table[symbols[i], m]
-        joint /= joint.sum()
+            total += joint[m]
+        for m in range(weights.size):
+            joint[m] /= total
 
 
 @kernel
