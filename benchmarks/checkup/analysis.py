@@ -24,8 +24,9 @@ def calibration(rows: Rows) -> list[str]:
     return [grid(["world", "question", "logs", "distance", "99 % bound", "below .05", "below .01"], lines)]
 
 
-def power(rows: Rows) -> list[str]:
+def power(*parts: Rows) -> list[str]:
     """Share of the logs in which each assumption was called broken, by what was broken."""
+    rows = [row for part in parts for row in part]
     lines = [[row["broken"], *(short(row["named"][name]) for name in ASSUMPTIONS)] for row in rows]
     return [grid(["broken", *ASSUMPTIONS], lines)]
 

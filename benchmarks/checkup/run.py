@@ -1,9 +1,10 @@
 """Is the check-up calibrated where everything holds, and awake where something does not?
 
-python -m benchmarks.checkup.run [--quick] [--parts null power]
+python -m benchmarks.checkup.run [--quick] [--parts null power short]
 
 null: p-values of logs in which every assumption holds, against the uniform law (Kolmogorov's distance).
 power: share of logs of a broken world in which the broken assumption is named.
+short: the same where two types are fitted to worlds with three.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import time
 
 import numpy as np
 
-from benchmarks.checkup.settings import BROKEN, LEVEL, LOGS, NULLS, POWER_EPISODES, POWER_LOGS, random
+from benchmarks.checkup.settings import BROKEN, LEVEL, LOGS, NULLS, POWER_EPISODES, POWER_LOGS, SHORT_EPISODES, random
 from benchmarks.checkup.worlds import simulate_broken
 from benchmarks.record import Rows, record, table
-from rewardmix import check
+from rewardmix import check, simulate, uniform
 from rewardmix.checkup import ASSUMPTIONS
+
+PARTS = ("null", "power", "short")
 
 
 def null(logs: int) -> Rows:
@@ -67,10 +70,25 @@ def power(logs: int, episodes: int) -> Rows:
     return rows
 
 
+def short(logs: int | None = None) -> Rows:
+    """One row for each number of episodes."""
+    rows = []
+    for episodes, usual in SHORT_EPISODES.items():
+        found = []
+        for seed in range(logs or usual):
+            model = random(seed, contexts=3)
+            findings = check(simulate(uniform(model), model, episodes, seed=seed), num_contexts=2, level=LEVEL).findings
+            found.append([one.broken for one in findings])
+        named = dict(zip(ASSUMPTIONS, np.array(found).mean(axis=0).tolist(), strict=True))
+        broken = f"one type short, {episodes:,} episodes"
+        rows.append({"broken": broken, "logs": len(found), "episodes": episodes, "named": named})
+    return rows
+
+
 def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", nargs="+", default=["null", "power"], choices=["null", "power"])
+    asked.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     options = asked.parse_args()
     if "null" in options.parts:
         rows = null(10 if options.quick else LOGS)
@@ -82,6 +100,11 @@ def main() -> None:
         table(["broken", *ASSUMPTIONS], [[row["broken"], *row["named"].values()] for row in rows])
         if not options.quick:
             record("checkup", "power", rows)
+    if "short" in options.parts:
+        rows = short(2 if options.quick else None)
+        table(["broken", *ASSUMPTIONS], [[row["broken"], *row["named"].values()] for row in rows])
+        if not options.quick:
+            record("checkup", "short", rows)
 
 
 if __name__ == "__main__":

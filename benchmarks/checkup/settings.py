@@ -13,6 +13,8 @@ LOGS = 500
 NULL_EPISODES = 2000
 POWER_EPISODES = 30_000
 POWER_LOGS = 40
+SHORT_EPISODES = {1000: 40, 3000: 40, 10_000: 20}
+"""Episodes of worlds with three types that two are fitted to, and logs of each."""
 LEVEL = 0.01
 
 BROKEN = {

@@ -5,7 +5,7 @@ import pytest
 
 from recovery.oracles_recovery import drawn, random_mixture
 from rewardmix import InputError
-from rewardmix.recovery import choose_contexts, number_of_contexts, recover
+from rewardmix.recovery import choose_contexts, many_contexts, number_of_contexts, recover
 from rewardmix.recovery.bags import bags_of, merge_bags
 from rewardmix.recovery.evidence import Question, evidence_of
 from rewardmix.recovery.likelihood import ascend, e_step, one_context
@@ -107,3 +107,18 @@ def test_little_data_choose_one_context_and_none_is_refused():
     assert choose_contexts(episodes[:5], max_contexts=2).num_contexts == 1
     with pytest.raises(InputError, match=r"episodes: found no episodes, expected at least one"):
         choose_contexts(episodes[:0])
+
+
+def test_large_tables_are_filled_in_fewer_rounds(monkeypatch):
+    """They only say where an ascent starts; their products take most of the time where there are thousands of them."""
+    _, episodes = three(1)
+    confidence = evidence_of(episodes[:10]).confidence
+    rounds, calls = [], []
+    eigenpairs = many_contexts.leading_eigenpairs
+    monkeypatch.setattr(many_contexts, "leading_eigenpairs", lambda *given: calls.append(1) or eigenpairs(*given))
+    for filled in (4e6, 5.5 * 64, 0.0):
+        calls.clear()
+        monkeypatch.setattr(many_contexts, "_FILLED", filled)
+        assert np.isfinite(many_contexts.factors(confidence, 2)).all()
+        rounds.append(len(calls))
+    assert rounds == [10, 5, 2]

@@ -35,7 +35,10 @@ SCREENED = 20_000
 """Bags of which the first ascents see a share, when there are more."""
 
 _FILLS = 10
-"""Rounds in which covariances that were never seen are filled from the factors."""
+"""Rounds in which covariances that were never seen are filled from the factors ..."""
+
+_FILLED = 4e6
+"""... and entries of all rounds together: of large tables there are fewer, but two; the ascent does the rest."""
 
 
 def many(evidence: Evidence, question: Question) -> Candidates:
@@ -115,7 +118,8 @@ def factors(confidence: ConfidenceSet, rank: int) -> Floats:
     unseen = np.isnan(matrix)
     filled = np.where(unseen, 0.0, matrix)
     loadings = np.zeros((size, rank))
-    for _ in range(_FILLS if unseen.any() else 1):
+    rounds = int(min(_FILLS, max(2, _FILLED / size**2))) if unseen.any() else 1
+    for _ in range(rounds):
         values, vectors = leading_eigenpairs(filled, rank)
         loadings = np.zeros((size, rank))
         loadings[:, : min(rank, size)] = vectors * np.sqrt(np.maximum(values, 1e-12))
