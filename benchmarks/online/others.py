@@ -22,11 +22,11 @@ import numpy as np
 
 from benchmarks.cells import show
 from benchmarks.online import analysis, settings
-from benchmarks.record import Rows, run
+from benchmarks.record import Rows, rows_of, run
 from rewardmix.model import RewardMixingMDP
 
 WORLDS = ("shop", "random 5x3x6", "probe")
-SEEDS = 2
+SEEDS = 3
 
 RECURRENT: dict[str, dict[str, Any]] = {
     "RecurrentPPO, 256 at a time": {"num_envs": 64, "batch_size": 1280},
@@ -34,7 +34,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
 }
 """Episodes between two updates; the rest as the sweep of ``benchmarks.learning`` chose it."""
 
-BANDITS = {"LinUCB 0.3": ("LinUCB", 0.3), "LinUCB 1": ("LinUCB", 1.0), "LinTS 0.3": ("LinTS", 0.3)}
+BANDITS = {"LinUCB 0.3": ("LinUCB", 0.3), "LinTS 0.3": ("LinTS", 0.3), "LinUCB 1": ("LinUCB", 1.0)}
 """Policies of mabwiser, with their width."""
 
 RANDOM_FIRST = 20
@@ -57,12 +57,16 @@ def row_of(world: str, method: str, seed: int, returns: np.ndarray, seconds: flo
     }
 
 
-def runs_of(methods: Any, collected: Any, quick: bool) -> Iterator[dict[str, Any]]:
-    """Every method in every world, one seed after the other."""
+def runs_of(part: str, methods: Any, collected: Any, quick: bool) -> Iterator[dict[str, Any]]:
+    """Every method in every world, one seed after the other; runs that were recorded are kept."""
     episodes = 300 if quick else settings.EPISODES
+    kept = {(row["world"], row["method"], row["seed"]): row for row in (() if quick else rows_of("online", part))}
     for seed in range(1 if quick else SEEDS):
-        for world in WORLDS:
-            for method, options in methods.items():
+        for method, options in methods.items():
+            for world in WORLDS:
+                if row := kept.get((world, method, seed)):
+                    yield row
+                    continue
                 begin = time.process_time()
                 returns = collected(settings.MODELS[world](seed), options, episodes, seed)
                 yield row_of(world, method, seed, returns, time.process_time() - begin)
@@ -70,7 +74,7 @@ def runs_of(methods: Any, collected: Any, quick: bool) -> Iterator[dict[str, Any
 
 def recurrent(quick: bool) -> Iterator[dict[str, Any]]:
     """RecurrentPPO."""
-    return runs_of(RECURRENT, trained_returns, quick)
+    return runs_of("recurrent", RECURRENT, trained_returns, quick)
 
 
 def trained_returns(model: RewardMixingMDP, options: dict[str, Any], episodes: int, seed: int) -> np.ndarray:
@@ -115,7 +119,7 @@ def trained_returns(model: RewardMixingMDP, options: dict[str, Any], episodes: i
 
 def bandit(quick: bool) -> Iterator[dict[str, Any]]:
     """Contextual bandits."""
-    return runs_of(BANDITS, bandit_returns, quick)
+    return runs_of("bandit", BANDITS, bandit_returns, quick)
 
 
 def bandit_returns(model: RewardMixingMDP, options: tuple[str, float], episodes: int, seed: int) -> np.ndarray:

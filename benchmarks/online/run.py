@@ -2,7 +2,8 @@
 
 python -m benchmarks.online.run [--quick] [--parts "agent,blind,certainty equivalence"]
 
-A part is a method. Where the world is no model (real households) what was collected is all that is known.
+A part is a method. Where the world is no model (real households) what was collected is all that is known. Runs that
+``results.jsonl`` has are kept, so that a study that was stopped goes on: take the lines of a part out to run it anew.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import rewardmix as rm
 from benchmarks.cells import show
 from benchmarks.online import analysis, settings
-from benchmarks.record import Rows, run
+from benchmarks.record import Rows, rows_of, run
 
 
 def cost(world: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
@@ -48,9 +49,10 @@ def cost(world: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
 def costs(method: str, quick: bool) -> Iterator[dict[str, Any]]:
     """All runs of a method, one seed after the other; quick: 2 seeds, 2,000 episodes."""
     seeds, episodes = (2, 2_000) if quick else (settings.seeds_of(method), settings.EPISODES)
+    kept = {} if quick else {(row["world"], row["seed"]): row for row in rows_of("online", method)}
     for seed in range(seeds):
         for world in settings.worlds_of(method):
-            yield cost(world, method, seed, episodes)
+            yield kept.get((world, seed)) or cost(world, method, seed, episodes)
 
 
 def told(part: str, rows: Rows, quick: bool) -> None:
