@@ -24,8 +24,8 @@ from benchmarks.online import analysis, settings
 from benchmarks.record import Rows, cpu_seconds, run
 
 WORLD = "random 5x3x6"
-LENGTHS = (5_000, 10_000, 20_000, 40_000)
-SEEDS = 3
+LENGTHS = (2_500, 5_000, 10_000, 20_000)
+SEEDS = 2
 MANY = 1_000_000
 EVENTS = 100
 """Events of a visit: few begin and end."""

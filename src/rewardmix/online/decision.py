@@ -88,7 +88,8 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
         return Decision((search,), True, uncertainty, chains)
     evidence = seen.evidence()
     chains = posterior.updated(chains, evidence, stream)
-    worlds = [drawn_model(seen, evidence, chains, chain, stream) for chain in range(chains.number)]
+    moves = move_counts(seen)
+    worlds = [drawn_model(seen, evidence, moves, chains, chain, stream) for chain in range(chains.number)]
     policies = tuple(best_policy(world, seen.tally.num_states) for world in worlds)
     return Decision(policies, False, uncertainty, chains)
 
@@ -151,12 +152,14 @@ def markov_controller(actions: Any, reward_values: Floats) -> Controller:
     return Controller(plays, (stay,) * horizon, np.zeros(num_states, np.int64), reward_values)
 
 
-def drawn_model(seen: Record, evidence: RewardEvidence, chains: Chains, chain: int, stream: Stream) -> RewardMixingMDP:
-    """A world drawn around a chain, as wide as the posterior or sharper."""
+def drawn_model(
+    seen: Record, evidence: RewardEvidence, moves: Floats, chains: Chains, chain: int, stream: Stream
+) -> RewardMixingMDP:
+    """A world drawn around a chain and ``move_counts``, as wide as the posterior or sharper."""
     sharpness = SHARPNESS[chain]
     mixture = posterior.drawn_mixture(chains, chain, evidence, sharpness, stream)
     prior = MOVES / (seen.tally.num_states + seen.tally.ended_early)
-    shapes = prior + sharpness * (move_counts(seen) - prior)
+    shapes = prior + sharpness * (moves - prior)
     rows = np.empty_like(shapes)
     draw_rows(shapes, stream, rows)
     return assembled_model(seen, mixture, rows)
