@@ -263,3 +263,19 @@ def test_steps_that_a_call_did_not_take_are_not_charged(fresh):
     for _ in range(30):
         kernel(np.ones(2))
     assert not kernel.overloads
+
+
+def test_what_is_compiled_first_is_announced_once(fresh):
+    """Not what Python plays, and not what is found on disk."""
+    told = []
+    jit.when_compiling(lambda: told.append("compiling"))
+    kernel = fresh(lambda values: values.size)
+    kernel(np.zeros(4))
+    assert not told
+    kernel(np.zeros(jit.DEFERRED + 1))
+    kernel(np.zeros((2, 2)).T[0])  # another layout
+    assert told == ["compiling"]
+    jit.when_compiling(lambda: told.append("again"))
+    fresh(lambda values: values.size)(np.zeros(4))
+    assert told == ["compiling"]
+    jit.when_compiling(None)

@@ -107,7 +107,7 @@ class Deferral:
         if not isinstance(cache, Cache):
             return False
         kinds = tuple(self.compiled.typeof_pyval(arg) for arg in args)
-        return cache.load_overload(kinds, self.compiled.targetctx) is not None
+        return cache.find(kinds, self.compiled.targetctx) is not None
 
 
 def python_form(function: Any) -> Any:
@@ -123,6 +123,22 @@ def python_form(function: Any) -> Any:
     )
 
 
+_tell: Callable[[], None] | None = None
+
+
+def when_compiling(tell: Callable[[], None] | None) -> None:
+    """Call ``tell`` once, before the first kernel is compiled that is not on disk yet."""
+    global _tell
+    _tell = tell
+
+
+def _announce() -> None:
+    global _tell
+    if _tell is not None:
+        tell, _tell = _tell, None
+        tell()
+
+
 class Cache(FunctionCache):  # type: ignore[misc]
     """numba's cache of one kernel, marked by ``fingerprint``.
 
@@ -130,6 +146,13 @@ class Cache(FunctionCache):  # type: ignore[misc]
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Machine code from disk, or None: then it is compiled next."""
+        found = self.find(sig, target_context)
+        if found is None:
+            _announce()
+        return found
+
+    def find(self, sig: Any, target_context: Any) -> Any:
         """Machine code from disk, or None."""
         self._mark()
         return super().load_overload(sig, target_context)

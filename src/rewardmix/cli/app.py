@@ -14,6 +14,7 @@ from typing import NoReturn
 import typer
 
 from rewardmix._core.errors import InputError
+from rewardmix._core.import_hook import when_imported
 from rewardmix._version import __version__
 from rewardmix.cli import inspection_commands, log_commands, model_commands, stage_commands
 from rewardmix.cli.earn_command import earn_command
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names that this terminal cannot show are no reason to fail
             stream.reconfigure(errors="backslashreplace")
+    when_imported("rewardmix._core.jit", "rewardmix.cli.terminal", "announce_compiling")
     try:
         app(arguments, prog_name="rewardmix")
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to be said

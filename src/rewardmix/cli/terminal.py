@@ -52,6 +52,13 @@ def remark(text: str) -> None:
         typer.echo(_wrapped(text), err=True)
 
 
+def announce_compiling() -> None:
+    """Say what the first command of an installation waits for."""
+    from rewardmix._core import jit
+
+    jit.when_compiling(lambda: remark("compiling for this machine, once"))
+
+
 def _watched() -> bool:
     """Whether somebody looks at the terminal while the command works."""
     return sys.stderr.isatty() and VOICE.get() is not Voice.NOBODY

@@ -311,9 +311,12 @@ def matching(laws: Floats, reference: Floats) -> list[tuple[int, int]]:
 
     If there are more of one kind than of the other, the ones that fit least are left out.
     """
+    distance = ((laws[:, None] - reference[None]) ** 2).reshape(laws.shape[0], reference.shape[0], -1).sum(axis=2)
+    if distance.shape == (2, 2):  # SciPy's optimisers take longer to import than all else here takes
+        swap = distance[1, 0] + distance[0, 1] < distance[0, 0] + distance[1, 1]
+        return [(1, 0), (0, 1)] if swap else [(0, 0), (1, 1)]
     from scipy.optimize import linear_sum_assignment
 
-    distance = ((laws[:, None] - reference[None]) ** 2).reshape(laws.shape[0], reference.shape[0], -1).sum(axis=2)
     theirs, mine = linear_sum_assignment(distance.T)
     return list(zip(mine.tolist(), theirs.tolist(), strict=True))
 

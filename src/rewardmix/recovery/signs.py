@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
@@ -80,8 +78,8 @@ def parity(first: Any, second: Any, positive: Any, strength: Any, size: int) -> 
 
 def components(first: Any, second: Any, size: int) -> NDArray[np.int64]:
     """(N,) number of the connected component of each coordinate, in order of first appearance."""
-    graph = coo_array((np.ones(len(first), bool), (first, second)), shape=(size, size))
-    return np.asarray(connected_components(graph, directed=False)[1], np.int64)
+    i, j = np.asarray(first, np.int64), np.asarray(second, np.int64)
+    return _numbered(_united(i, j, np.zeros(i.size, np.int64), size)[0])[0]
 
 
 def groups_of_points(groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:

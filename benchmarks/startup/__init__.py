@@ -1,0 +1,1 @@
+"""What the first and the second run of a fresh install cost."""
