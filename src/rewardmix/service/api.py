@@ -21,9 +21,11 @@ from starlette.types import Receive, Scope, Send
 
 from rewardmix.service.counters import Counters
 from rewardmix.service.desk import Desk, Reply
+from rewardmix.service.live import Live
 from rewardmix.service.messages import Refusal, as_begin, as_choose, as_observed, parsed
 from rewardmix.service.openapi import description
 from rewardmix.service.pace import Pace
+from rewardmix.service.pages import ServedPage, interface_page, live_page
 from rewardmix.service.results import Results
 from rewardmix.service.store import StoreDown
 
@@ -37,6 +39,8 @@ PATIENCE_SECONDS = 10.0
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Hosts that a service without a token answers as; a page elsewhere that points its own name here is none of them."""
+
+_KEPT_NOWHERE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -76,7 +80,10 @@ def application(desk: Desk, token: str | None = None, rate: float | None = None)
     api.add("/v1/versions/{version}", "POST", api.choose)
     api.add("/v1/policy", "GET", api.policy)
     api.add("/v1/metrics", "GET", api.metrics)
+    api.add("/v1/live", "GET", api.live)
     api.add("/v1/openapi.json", "GET", api.openapi)
+    api.add("/v1/docs", "GET", api.docs, open_door=True)
+    api.add("/", "GET", api.page, open_door=True)
     api.add("/v1/health", "GET", api.health, open_door=True)
     api.add("/v1/ready", "GET", api.ready, open_door=True)
     return api
@@ -89,6 +96,7 @@ class _Api:
         self.desk, self.door, self.pace, self.counters = desk, door, pace, Counters()
         self.routes: dict[tuple[str, ...], dict[str, tuple[str, Handler, bool]]] = {}
         self._results = Results()
+        self._live = Live(desk, self._results)
 
     def add(self, path: str, method: str, handler: Handler, *, open_door: bool = False) -> None:
         """An address; what can be read can be asked for its head."""
@@ -195,6 +203,25 @@ class _Api:
         """GET /v1/openapi.json."""
         return as_response(description())
 
+    async def live(self, request: Request) -> Response:
+        """GET /v1/live."""
+        return as_response(await self._live.told())
+
+    async def page(self, request: Request) -> Response:
+        """GET /: the live page."""
+        return self._paged(request, live_page())
+
+    async def docs(self, request: Request) -> Response:
+        """GET /v1/docs: the page of the interface."""
+        return self._paged(request, interface_page())
+
+    def _paged(self, request: Request, page: ServedPage) -> Response:
+        """A page, which has no data: with a token anybody gets it, and its requests carry the token."""
+        if self.door.token is None:
+            self.door.check(request)
+        headers = {"content-security-policy": page.policy, "referrer-policy": "no-referrer", **_KEPT_NOWHERE}
+        return Response(page.text, headers=headers, media_type="text/html")
+
     async def health(self, request: Request) -> Response:
         """GET /v1/health: the process is there."""
         return as_response({"status": "ok"})
@@ -211,8 +238,7 @@ class _Api:
 
 def as_response(data: Any, status: int = 200) -> Response:
     """Data as JSON that no cache keeps."""
-    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    return Response(json.dumps(data), status, headers, "application/json")
+    return Response(json.dumps(data), status, _KEPT_NOWHERE, "application/json")
 
 
 def refused(status: int, word: str, message: str) -> Response:

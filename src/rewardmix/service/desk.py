@@ -145,7 +145,7 @@ class Desk:
         def job(records: Records) -> str:
             version = self._totals(records).current
             if self._policy[0] != version:
-                served = self._served(records, version)
+                served = self.served_by(records, version)
                 self._policy = version, as_json({**playable(served.plan.policy, served.model), "version": version})
             return self._policy[1]
 
@@ -208,7 +208,7 @@ class Desk:
         if totals.open >= self.limits.most_open:
             raise Refusal(503, "too_many_sessions", f"{self.limits.most_open} sessions are open; try again later")
         id = secrets.token_urlsafe(24)
-        served = self._served(records, totals.current)
+        served = self.served_by(records, totals.current)
         session = records.add_session(NewSession(id, asked.key, asked.visitor), totals.current, served.arm_of(id), now)
         choice = served.begin(id, session.arm, state)
         records.add_step(session, choice, said, now)
@@ -232,7 +232,7 @@ class Desk:
         if asked.step + 1 >= LONGEST_SESSION:
             raise Refusal(409, "too_long", f"a session has at most {LONGEST_SESSION} steps; end it with state null")
         state, said = self._meant(asked.state)
-        served = self._served(records, session.version)
+        served = self.served_by(records, session.version)
         choice = served.follow(id, session.arm, played.choice, asked.reward, state)
         records.add_step(session, choice, said, now)
         return Reply(self._told(session, choice, asked.state), {**paid, **_events(session, choice)})
@@ -251,7 +251,7 @@ class Desk:
         session = _found(records.session(id))
         steps = records.steps(session.number)
         last = steps[-1]
-        served = self._served(records, session.version)
+        served = self.served_by(records, session.version)
         belief = list(last.choice.belief)
         if last.reward is not None:
             belief = served.after(last.choice, last.reward).tolist()
@@ -292,7 +292,7 @@ class Desk:
         self.version = totals.current
         return totals
 
-    def _served(self, records: Records, version: int) -> ServedPlan:
+    def served_by(self, records: Records, version: int) -> ServedPlan:
         """The plan of a version, read from the store once."""
         if version not in self._versions:
             plan = plan_from(records.plan_of(version))

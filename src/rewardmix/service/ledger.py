@@ -1,0 +1,67 @@
+"""What finished sessions earned, added up as they finish: by arm, by version and over time, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rewardmix.service.comparison import Earned
+from rewardmix.service.deciding import ADAPTIVE, FIXED
+from rewardmix.service.records import FinishedRow
+
+MOST_STRETCHES = 40
+"""Stretches of sessions that time is divided into; twice as long ones when there are more."""
+
+MOST_UNKNOWN = 20
+"""Unknown states that are kept by what they were called."""
+
+ARMS = (ADAPTIVE, FIXED)
+
+
+class Ledger:
+    """Sessions that have finished. Those that are deleted later stay in the sums until the service starts again."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.abandoned = 0
+        self.sessions = 0
+        self.width = 5
+        self.stretches: list[dict[str, Earned]] = []
+        self.by_version: dict[tuple[int, str], Earned] = {}
+        self.unknown: dict[str, int] = {}
+        self.unknown_total = 0
+
+    def take(self, rows: Iterable[FinishedRow], unknown: Iterable[tuple[str, int]] = ()) -> None:
+        """Add sessions that have finished since, in their order, and what unknown states in them were called."""
+        for row in rows:
+            one = Earned(1, row.earned, row.earned**2)
+            if not self.stretches or _count(self.stretches[-1]) >= self.width:
+                self._make_room()
+                self.stretches.append({arm: Earned() for arm in ARMS})
+            self.stretches[-1][row.arm] = self.stretches[-1][row.arm].plus(one)
+            key = row.version, row.arm
+            self.by_version[key] = self.by_version.get(key, Earned()).plus(one)
+            self.last = row.finished
+            self.sessions += 1
+            self.abandoned += not row.ended
+        for said, count in unknown:
+            self.unknown_total += count
+            if said in self.unknown or len(self.unknown) < MOST_UNKNOWN:
+                self.unknown[said] = self.unknown.get(said, 0) + count
+
+    def arm(self, arm: str) -> Earned:
+        """All sessions of an arm."""
+        total = Earned()
+        for (_, which), earned in self.by_version.items():
+            total = total.plus(earned) if which == arm else total
+        return total
+
+    def _make_room(self) -> None:
+        if len(self.stretches) < MOST_STRETCHES:
+            return
+        pairs = zip(self.stretches[::2], self.stretches[1::2], strict=True)
+        self.stretches = [{arm: one[arm].plus(two[arm]) for arm in ARMS} for one, two in pairs]
+        self.width *= 2
+
+
+def _count(stretch: dict[str, Earned]) -> int:
+    return sum(earned.sessions for earned in stretch.values())

@@ -1,0 +1,116 @@
+"""What the live page is told: a summary of the sessions, made at most once a second whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+from rewardmix.profiles import type_profiles
+from rewardmix.service.comparison import LEAST_SESSIONS, Comparison, Earned, compare_arms
+from rewardmix.service.deciding import ADAPTIVE, FIXED
+from rewardmix.service.desk import Desk
+from rewardmix.service.ledger import Ledger
+from rewardmix.service.records import REFUSED, FinishedRow, Records
+from rewardmix.service.results import Results
+
+FRESH_SECONDS = 1.0
+"""How old an answer may be."""
+
+AT_A_TIME, TIMES = 500, 10
+"""Sessions that are read in one job of the store, and jobs of one answer."""
+
+MANY_ABANDONED = 1 / 3
+"""Share of sessions without an end that is worth an alarm."""
+
+MOST_VERSIONS = 50
+"""Versions that are told, the latest first."""
+
+
+class Live:
+    """The summary of a desk, as it is now."""
+
+    def __init__(self, desk: Desk, results: Results) -> None:
+        self._desk, self._results, self._ledger = desk, results, Ledger()
+        self._lock, self._told, self._when = asyncio.Lock(), dict[str, Any](), -FRESH_SECONDS
+        self._types: dict[int, list[dict[str, Any]]] = {}
+
+    async def told(self) -> dict[str, Any]:
+        """Everything that the page shows."""
+        async with self._lock:
+            if time.monotonic() - self._when >= FRESH_SECONDS:
+                self._told = await self._look()
+                self._when = time.monotonic()
+            return self._told
+
+    async def _look(self) -> dict[str, Any]:
+        for _ in range(TIMES):
+            rows, unknown = await self._results.of(lambda: self._desk.store.submit(self._read))
+            self._ledger.take(rows, unknown)
+            if len(rows) < AT_A_TIME:
+                break
+        versions = (await self._results.of(self._desk.versions)).body or {}
+        count = await self._results.of(self._desk.count)
+        types = await self._results.of(lambda: self._desk.store.submit(self._typed))
+        settings = self._desk.served.settings
+        return {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "open_sessions": count,
+            "finished_sessions": versions["finished_sessions"],
+            "counted_sessions": self._ledger.sessions,
+            "abandoned_sessions": self._ledger.abandoned,
+            "holdout": settings.holdout,
+            "explore": settings.explore,
+            "arms": {arm: _summed(self._ledger.arm(arm)) for arm in (ADAPTIVE, FIXED)},
+            "comparison": _compared(compare_arms(self._ledger.arm(ADAPTIVE), self._ledger.arm(FIXED))),
+            "least_sessions": LEAST_SESSIONS,
+            "over_time": [{arm: _summed(stretch[arm]) for arm in stretch} for stretch in self._ledger.stretches],
+            "types": types,
+            "version": versions["current"],
+            "held": bool(versions["held"]),
+            "versions": [self._version(one) for one in versions["versions"][: -MOST_VERSIONS - 1 : -1]],
+            "alarms": self._alarms(versions["versions"]),
+        }
+
+    def _read(self, records: Records) -> tuple[list[FinishedRow], list[tuple[str, int]]]:
+        rows = records.finished_after(self._ledger.last, AT_A_TIME)
+        return rows, records.unknown_between(self._ledger.last, rows[-1].finished) if rows else []
+
+    def _typed(self, records: Records) -> list[dict[str, Any]]:
+        """The types of the policy of now, in words."""
+        version = records.totals().current
+        if version not in self._types:
+            profiles = type_profiles(self._desk.served_by(records, version).model)
+            told = [{"name": one.name, "share": one.share, "words": one.sentence} for one in profiles]
+            self._types = {version: told}
+        return self._types[version]
+
+    def _version(self, told: dict[str, Any]) -> dict[str, Any]:
+        kept = {name: told[name] for name in ("version", "state", "origin", "sessions", "added", "reason")}
+        earned = {arm: self._ledger.by_version.get((told["version"], arm), Earned()) for arm in (ADAPTIVE, FIXED)}
+        return {**kept, "earned": {arm: _summed(one) for arm, one in earned.items()}}
+
+    def _alarms(self, versions: list[dict[str, Any]]) -> list[dict[str, str]]:
+        ledger, found = self._ledger, []
+        if ledger.unknown_total:
+            names = ", ".join(str(json.loads(said)) for said in list(ledger.unknown)[:5])
+            text = f"{ledger.unknown_total} steps in states that the policy does not know, such as: {names}"
+            found.append({"kind": "unknown_states", "message": text})
+        if ledger.sessions >= LEAST_SESSIONS and ledger.abandoned > MANY_ABANDONED * ledger.sessions:
+            text = f"{ledger.abandoned} of {ledger.sessions} finished sessions were never ended by a state of null"
+            found.append({"kind": "abandoned_sessions", "message": text})
+        last = versions[-1]
+        if last["state"] == REFUSED:
+            found.append(
+                {"kind": "checkup", "message": f"Version {last['version']} was not promoted: {last['reason']}"}
+            )
+        return found
+
+
+def _summed(earned: Earned) -> dict[str, Any]:
+    return {"sessions": earned.sessions, "mean": earned.mean, "variance": earned.variance}
+
+
+def _compared(comparison: Comparison | None) -> dict[str, Any] | None:
+    return None if comparison is None else dict(vars(comparison))

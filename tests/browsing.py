@@ -1,0 +1,56 @@
+"""Node and Chromium for the tests: where CI is set they must be there, elsewhere a test without them is skipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def _missing(what: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(f"{what}; CI must run this test")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node: the one on the path, or the one that comes with Playwright."""
+    found = shutil.which("node")
+    if found is None:
+        try:
+            import playwright
+        except ImportError:
+            _missing("no node on the path and no playwright (it brings one): pip install 'rewardmix[dev]'")
+        found = str(Path(playwright.__file__).parent / "driver" / "node")
+        if not os.access(found, os.X_OK):
+            _missing("no node on the path: apt-get install nodejs")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, headless, driven by Playwright."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        _missing("no browser on the path: apt-get install chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        _missing("no playwright: pip install 'rewardmix[dev]'")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, headless=True, args=FLAGS)
+        yield browser
+        browser.close()

@@ -1,0 +1,114 @@
+"""The live page: what it is told, the honest comparison behind it, and how it looks in a browser."""
+
+import random
+
+import numpy as np
+import pytest
+
+from rewardmix.service.comparison import Earned, compare_arms, radius
+from rewardmix.service.ledger import MOST_STRETCHES, Ledger
+from rewardmix.service.records import FinishedRow
+from service.running_service import in_thread, need_server
+
+need_server()
+
+
+def earned(values):
+    return Earned(len(values), float(np.sum(values)), float(np.sum(np.square(values))))
+
+
+def test_the_interval_holds_at_all_looks_at_once():
+    """Under no difference, 95 % of those who look 146 times must never see the interval leave 0 out."""
+    rng = np.random.default_rng(0)
+    wrong, watchers = 0, 300
+    for _ in range(watchers):
+        arms = rng.random(3000) < 0.3
+        values = rng.normal(2.0, 1.5, 3000)
+        for look in range(100, 3001, 20):
+            found = compare_arms(earned(values[:look][arms[:look]]), earned(values[:look][~arms[:look]]))
+            if found is not None and not found.lower <= 0 <= found.upper:
+                wrong += 1
+                break
+    assert wrong <= 24  # 15 expected at most; a fixed interval of 1.96 standard errors errs for more than 90 of them
+
+
+def test_a_difference_is_found_and_the_wait_is_right():
+    one, other = Earned(300, 900.0, 3300.0), Earned(300, 870.0, 3123.0)
+    found = compare_arms(one, other)
+    assert found.difference == pytest.approx(0.1)
+    assert found.lower < 0 < found.upper
+    scale = (600 + found.more_sessions) / 600
+
+    def grown(arm, factor=scale):
+        return Earned(int(arm.sessions * factor), arm.total * factor, arm.squares * factor)
+
+    assert compare_arms(grown(one, 1.02 * scale), grown(other, 1.02 * scale)).more_sessions == 0
+    assert compare_arms(grown(one, 0.98 * scale), grown(other, 0.98 * scale)).more_sessions > 0
+    assert compare_arms(one, one).more_sessions is None
+    assert compare_arms(one, Earned(19, 5.0, 5.0)) is None
+    assert radius(4000) < radius(1000)
+
+
+def test_the_ledger_adds_up_in_bounded_memory():
+    rng, ledger, rows = random.Random(0), Ledger(), []
+    for number in range(1, 3001):
+        rows.append(
+            FinishedRow(number, 1 + number // 1500, rng.choice(["adaptive", "fixed"]), number % 3 > 0, rng.random())
+        )
+    for start in range(0, 3000, 37):
+        ledger.take(rows[start : start + 37])
+    for arm in ("adaptive", "fixed"):
+        values = [row.earned for row in rows if row.arm == arm]
+        assert ledger.arm(arm).sessions == len(values)
+        assert ledger.arm(arm).mean == pytest.approx(np.mean(values))
+        assert ledger.arm(arm).variance == pytest.approx(np.var(values, ddof=1))
+        assert sum(stretch[arm].sessions for stretch in ledger.stretches) == len(values)
+    assert len(ledger.stretches) <= MOST_STRETCHES
+    assert (ledger.sessions, ledger.abandoned, ledger.last) == (3000, 1000, 3000)
+
+
+def play(client, state="home", reward=1, end=True):
+    session = client.ask("POST", "/v1/sessions", {"state": state})[1]["session"]
+    told = {"step": 0, "reward": reward, "state": None if end else "list"}
+    assert client.ask("POST", f"/v1/sessions/{session}/steps", told)[0] == 200
+    return client.ask("GET", f"/v1/sessions/{session}")[1]["arm"]
+
+
+def test_the_page_is_told_what_sessions_earned(desk_of, monkeypatch):
+    monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 0.0)
+    with in_thread(desk_of(holdout=0.5)) as client:
+        first = client.ask("GET", "/v1/live")[1]
+        assert (first["comparison"], first["over_time"], first["alarms"]) == (None, [], [])
+        arms = [play(client, reward=number % 2) for number in range(60)]
+        play(client, end=False)
+        play(client, state="</script><img src=x onerror=alert(1)>")
+        told = client.ask("GET", "/v1/live")[1]
+    assert (told["open_sessions"], told["finished_sessions"], told["counted_sessions"]) == (1, 61, 61)
+    for arm in ("adaptive", "fixed"):
+        rewards = [number % 2 for number in range(60) if arms[number] == arm]
+        assert abs(told["arms"][arm]["sessions"] - len(rewards)) <= 1  # the one of an unknown state is in either
+        assert told["versions"][0]["earned"][arm] == told["arms"][arm]
+    assert told["comparison"]["lower"] < 0 < told["comparison"]["upper"]
+    assert [alarm["kind"] for alarm in told["alarms"]] == ["unknown_states"]
+    assert [type["share"] for type in told["types"]] == pytest.approx([type["share"] for type in first["types"]])
+    assert all(type["name"] in type["words"] for type in told["types"])
+
+
+def test_an_answer_is_made_once_a_second_whoever_asks(desk_of, monkeypatch):
+    monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 1e9)
+    with in_thread(desk_of()) as client:
+        before = client.ask("GET", "/v1/live")
+        play(client)
+        assert client.ask("GET", "/v1/live") == before
+
+
+def test_pages_are_for_anybody_and_their_data_for_those_with_the_token(desk_of):
+    with in_thread(desk_of(), "a token that is long enough") as client:
+        client.headers = {}
+        assert client.ask("GET", "/")[0] == client.ask("GET", "/v1/docs")[0] == 200
+        assert client.ask("GET", "/v1/live")[0] == 401
+    with in_thread(desk_of()) as client:
+        assert client.ask("GET", "/", Host="elsewhere.example")[0] == 403
+        text = client.ask("GET", "/")[1]
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+        assert "/v1/sessions/{id}/steps" in client.ask("GET", "/v1/docs")[1]
