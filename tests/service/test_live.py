@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rewardmix.service.comparison import Earned, compare_arms, radius
-from rewardmix.service.ledger import MOST_STRETCHES, Ledger
-from rewardmix.service.records import FinishedRow
+from rewardmix.service.ledger import MOST_STRETCHES, FinishedRow, Ledger
 from service.running_service import in_thread, need_server
 
 need_server()

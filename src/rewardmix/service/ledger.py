@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from rewardmix.service.comparison import Earned
 from rewardmix.service.deciding import ADAPTIVE, FIXED
-from rewardmix.service.records import FinishedRow
 
 MOST_STRETCHES = 40
 """Stretches of sessions that time is divided into; twice as long ones when there are more."""
@@ -15,6 +15,25 @@ MOST_UNKNOWN = 20
 """Unknown states that are kept by what they were called."""
 
 ARMS = (ADAPTIVE, FIXED)
+
+
+@dataclass(frozen=True)
+class FinishedRow:
+    """A session that has finished.
+
+    Attributes:
+        finished: its place among those that did.
+        version: of the policy that it followed.
+        arm: which policy of that version.
+        ended: whether its owner ended it; False: it fell silent.
+        earned: sum of its rewards until then.
+    """
+
+    finished: int
+    version: int
+    arm: str
+    ended: bool
+    earned: float
 
 
 class Ledger:

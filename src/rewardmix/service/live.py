@@ -11,8 +11,8 @@ from rewardmix.profiles import type_profiles
 from rewardmix.service.comparison import LEAST_SESSIONS, Comparison, Earned, compare_arms
 from rewardmix.service.deciding import ADAPTIVE, FIXED
 from rewardmix.service.desk import Desk
-from rewardmix.service.ledger import Ledger
-from rewardmix.service.records import REFUSED, FinishedRow, Records
+from rewardmix.service.ledger import FinishedRow, Ledger
+from rewardmix.service.records import REFUSED, Records
 from rewardmix.service.results import Results
 
 FRESH_SECONDS = 1.0
@@ -74,7 +74,8 @@ class Live:
         }
 
     def _read(self, records: Records) -> tuple[list[FinishedRow], list[tuple[str, int]]]:
-        rows = records.finished_after(self._ledger.last, AT_A_TIME)
+        found = records.finished_after(self._ledger.last, AT_A_TIME)
+        rows = [FinishedRow(row[0], row[1], row[2], bool(row[3]), float(row[4])) for row in found]
         return rows, records.unknown_between(self._ledger.last, rows[-1].finished) if rows else []
 
     def _typed(self, records: Records) -> list[dict[str, Any]]:

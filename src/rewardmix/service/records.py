@@ -132,25 +132,6 @@ class StepRow:
     reward: float | None
 
 
-@dataclass(frozen=True)
-class FinishedRow:
-    """A session that has finished.
-
-    Attributes:
-        finished: its place among those that did.
-        version: of the policy that it followed.
-        arm: which policy of that version.
-        ended: whether its owner ended it; False: it fell silent.
-        earned: sum of its rewards until then.
-    """
-
-    finished: int
-    version: int
-    arm: str
-    ended: bool
-    earned: float
-
-
 class Asked(Protocol):
     """Who answers SQL."""
 
@@ -371,15 +352,16 @@ class Records:
         if change:
             self.set_total("open", self._known_totals()["open"] + int(change))
 
-    def finished_after(self, finished: int, most: int) -> list[FinishedRow]:
-        """Sessions that finished after so many others, in their order."""
-        rows = self._ask(
-            "SELECT finished, version, arm, ended, (SELECT COALESCE(SUM(reward), 0) FROM steps "
-            "WHERE steps.number = sessions.number AND steps.step < sessions.paid) "
-            "FROM sessions WHERE finished > ? ORDER BY finished LIMIT ?",
-            (finished, most),
+    def finished_after(self, finished: int, most: int) -> list[tuple[Any, ...]]:
+        """(place, version, arm, whether it was ended, sum of rewards) of sessions that finished after others."""
+        return list(
+            self._ask(
+                "SELECT finished, version, arm, ended, (SELECT COALESCE(SUM(reward), 0) FROM steps "
+                "WHERE steps.number = sessions.number AND steps.step < sessions.paid) "
+                "FROM sessions WHERE finished > ? ORDER BY finished LIMIT ?",
+                (finished, most),
+            ).fetchall()
         )
-        return [FinishedRow(row[0], row[1], row[2], bool(row[3]), float(row[4])) for row in rows.fetchall()]
 
     def unknown_between(self, after: int, until: int) -> list[tuple[str, int]]:
         """(what was said as JSON, how often) of states that no version knows, in sessions that finished between."""
