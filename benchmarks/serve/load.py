@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-STATES = ("home", "reading", "listening", "checkout")
+STATES = ("home", "outdoor", "reading", "kitchen")
 STEPS = 10
 MOST_VISITORS = 256
 

@@ -71,7 +71,7 @@ def measured(server: tuple[int, int], play: Any, visitors: int, sessions: int, s
 
 def turns(service: tuple[int, int], bare: tuple[int, int], visitors: int, quick: bool) -> Iterator[dict[str, Any]]:
     """Pairs of turns, the order changing."""
-    sessions, count = max(visitors, 5), 10 if quick else 30
+    sessions, count = max(visitors, 5), 10 if quick else 20
     for number in range(count):
         both = [("service", service, with_service), ("bare", bare, with_bare)]
         if number % 2:

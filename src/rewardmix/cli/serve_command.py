@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +11,21 @@ import typer
 from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs
 
+DEMO_EXPLORE, DEMO_HOLDOUT, DEMO_EVERY = 0.2, 0.2, 300
+"""The demo explores more than a site would, so that people see it learn."""
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rewardmix.model import RewardMixingMDP
     from rewardmix.planning import Plan
+    from rewardmix.service import Address, DeskLimits
 
 
 def serve_command(
-    source: Annotated[Path, typer.Argument(metavar="RUN_OR_POLICY", help="Folder of a run, or a saved plan.")],
+    source: Annotated[
+        Path | None, typer.Argument(metavar="RUN_OR_POLICY", help="Folder of a run, or a saved plan.")
+    ] = None,
     *,
     store: Annotated[
         str,
@@ -38,6 +47,9 @@ def serve_command(
     ] = None,
     learn: Annotated[bool, typer.Option("--learn", help="Learn from the sessions, and swap in new versions.")] = False,
     learn_every: Annotated[int, typer.Option(help="Finished sessions from one refit to the next, at least.")] = 500,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="A shop with made-up visitors, learning from nothing; no policy is needed.")
+    ] = False,
     most_open: Annotated[int, typer.Option(help="Open sessions beyond which none begins.")] = 100_000,
     keep_days: Annotated[
         float | None, typer.Option(help="Delete sessions that were silent for so many days. [keep all]")
@@ -53,6 +65,16 @@ def serve_command(
         inputs.check_file("--store", Path(store))
     address = Address(host, port, None if token_file is None else token_in(token_file), rate)
     limits, refits = DeskLimits(most_open, keep_days=keep_days), RefitSettings(learn_every)
+
+    def on_start(place: str) -> None:
+        kept = f"demo shop at {place}/shop" if demo else f"sessions in {shown_store(store)}"
+        typer.echo(f"serving at {place}, {kept}")
+
+    if demo:
+        _serve_demo(address, limits, on_start)
+        return
+    if source is None:
+        refuse("RUN_OR_POLICY", "nothing", "the folder of a run, or a saved plan; or --demo")
     plan = _plan_in(source)
     settings = ServeSettings(explore, holdout, _action_of(default_action, plan.model))
     serve(
@@ -62,8 +84,26 @@ def serve_command(
         limits=limits,
         address=address,
         learning=refits if learn else None,
-        on_start=lambda place: typer.echo(f"serving at {place}, sessions in {shown_store(store)}"),
+        on_start=on_start,
     )
+
+
+def _serve_demo(address: Address, limits: DeskLimits, on_start: Callable[[str], None]) -> None:
+    """The demo: a shop whose policy knows nothing yet, visitors, and learning; sessions are forgotten at its end."""
+    from rewardmix.service import RefitSettings, ServeSettings, serve
+    from rewardmix.service.visitors import first_plan
+
+    with tempfile.TemporaryDirectory() as folder:
+        serve(
+            first_plan(),
+            Path(folder) / "sessions.sqlite",
+            settings=ServeSettings(DEMO_EXPLORE, DEMO_HOLDOUT),
+            limits=limits,
+            address=address,
+            learning=RefitSettings(DEMO_EVERY),
+            demo=True,
+            on_start=on_start,
+        )
 
 
 def _plan_in(source: Path) -> Plan:

@@ -25,9 +25,10 @@ from rewardmix.service.live import Live
 from rewardmix.service.messages import Refusal, as_begin, as_choose, as_observed, parsed
 from rewardmix.service.openapi import description
 from rewardmix.service.pace import Pace
-from rewardmix.service.pages import ServedPage, interface_page, live_page
+from rewardmix.service.pages import ServedPage, interface_page, live_page, shop_page
 from rewardmix.service.results import Results
 from rewardmix.service.store import StoreDown
+from rewardmix.service.visitors import Crowd
 
 LOG = logging.getLogger("rewardmix.service")
 
@@ -68,9 +69,13 @@ class Door:
             raise Refusal(403, "wrong_host", "without a token only requests to localhost are answered")
 
 
-def application(desk: Desk, token: str | None = None, rate: float | None = None) -> _Api:
-    """The application that a server runs; ``rate``: requests a second of each client."""
+def application(desk: Desk, token: str | None = None, rate: float | None = None, crowd: Crowd | None = None) -> _Api:
+    """The application that a server runs.
+
+    ``rate``: requests a second of each client; with a ``crowd``, the demo shop is part of it.
+    """
     api = _Api(desk, Door(token), None if rate is None else Pace(rate))
+    api.crowd = crowd
     api.add("/v1/sessions", "POST", api.begin)
     api.add("/v1/sessions/{id}", "GET", api.show)
     api.add("/v1/sessions/{id}", "DELETE", api.delete)
@@ -86,6 +91,9 @@ def application(desk: Desk, token: str | None = None, rate: float | None = None)
     api.add("/", "GET", api.page, open_door=True)
     api.add("/v1/health", "GET", api.health, open_door=True)
     api.add("/v1/ready", "GET", api.ready, open_door=True)
+    if crowd is not None:
+        api.add("/shop", "GET", api.shop, open_door=True)
+        api.add("/v1/demo", "GET", api.demo)
     return api
 
 
@@ -94,6 +102,7 @@ class _Api:
 
     def __init__(self, desk: Desk, door: Door, pace: Pace | None) -> None:
         self.desk, self.door, self.pace, self.counters = desk, door, pace, Counters()
+        self.crowd: Crowd | None = None
         self.routes: dict[tuple[str, ...], dict[str, tuple[str, Handler, bool]]] = {}
         self._results = Results()
         self._live = Live(desk, self._results)
@@ -205,11 +214,19 @@ class _Api:
 
     async def live(self, request: Request) -> Response:
         """GET /v1/live."""
-        return as_response(await self._live.told())
+        return as_response({**await self._live.told(), "demo": self.crowd is not None})
 
     async def page(self, request: Request) -> Response:
         """GET /: the live page."""
         return self._paged(request, live_page())
+
+    async def shop(self, request: Request) -> Response:
+        """GET /shop: the demo shop."""
+        return self._paged(request, shop_page())
+
+    async def demo(self, request: Request) -> Response:
+        """GET /v1/demo: who is where in the demo shop."""
+        return as_response({} if self.crowd is None else self.crowd.told())
 
     async def docs(self, request: Request) -> Response:
         """GET /v1/docs: the page of the interface."""

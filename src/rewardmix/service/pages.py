@@ -35,6 +35,12 @@ def live_page() -> ServedPage:
 
 
 @cache
+def shop_page() -> ServedPage:
+    """The demo shop."""
+    return _page("Demo shop", _file("shop.html"), _file("live.css"), _file("shop.js"))
+
+
+@cache
 def interface_page() -> ServedPage:
     """What programs may ask, made from the description that is served."""
     told = description()

@@ -21,6 +21,7 @@ from rewardmix.service.desk import Desk, DeskLimits
 from rewardmix.service.learner import BackgroundLearner
 from rewardmix.service.refitting import RefitSettings
 from rewardmix.service.store import Store
+from rewardmix.service.visitors import Crowd
 
 SHORTEST_TOKEN = 16
 """Characters of a token."""
@@ -83,6 +84,7 @@ def serve(
     limits: DeskLimits | None = None,
     address: Address | None = None,
     learning: RefitSettings | None = None,
+    demo: bool = False,
     on_start: Callable[[str], None] | None = None,
 ) -> None:
     """Reply requests until the process is told to stop.
@@ -94,6 +96,7 @@ def serve(
         limits: of open sessions.
         address: host, port and token.
         learning: when to learn from the sessions; None: never.
+        demo: whether made-up visitors of the shop come, and its page is shown.
         on_start: called with the address once it answers.
     """
     try:
@@ -104,16 +107,19 @@ def serve(
     except ImportError as error:
         raise ImportError("serve needs Starlette and uvicorn: pip install 'rewardmix[serve]'") from error
     where = address or Address()
-    kept, learner = Store(store), None
+    kept, learner, crowd = Store(store), None, None
     try:
         desk = Desk(kept, plan, settings, limits)
         while desk.delete_old().result():
             pass
-        app = application(desk, where.token, where.rate)
         log_as_json(sys.stderr)
         with listening_at(where.host, where.port) as listening:
             host = f"[{where.host}]" if ":" in where.host else where.host
             learner = None if learning is None else BackgroundLearner(desk, store, learning)
+            if demo:
+                crowd = Crowd(where.host, listening.getsockname()[1], where.token)
+                crowd.start()
+            app = application(desk, where.token, where.rate, crowd)
             if on_start is not None:
                 on_start(f"http://{host}:{listening.getsockname()[1]}")
             config = uvicorn.Config(
@@ -128,8 +134,9 @@ def serve(
             )
             uvicorn.Server(config).run(sockets=[listening])
     finally:
-        if learner is not None:
-            learner.close()
+        for thread in (crowd, learner):
+            if thread is not None:
+                thread.close()
         kept.close()
 
 
