@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from rewardmix.service.comparison import Earned, compare_arms, radius
+from rewardmix.service.comparison import ArmEarned, compare_arms, radius
 from rewardmix.service.ledger import MOST_STRETCHES, FinishedRow, Ledger
 from service.running_service import in_thread, need_server
 
@@ -13,7 +13,7 @@ need_server()
 
 
 def earned(values):
-    return Earned(len(values), float(np.sum(values)), float(np.sum(np.square(values))))
+    return ArmEarned(len(values), float(np.sum(values)), float(np.sum(np.square(values))))
 
 
 def test_the_interval_holds_at_all_looks_at_once():
@@ -32,19 +32,19 @@ def test_the_interval_holds_at_all_looks_at_once():
 
 
 def test_a_difference_is_found_and_the_wait_is_right():
-    one, other = Earned(300, 900.0, 3300.0), Earned(300, 870.0, 3123.0)
+    one, other = ArmEarned(300, 900.0, 3300.0), ArmEarned(300, 870.0, 3123.0)
     found = compare_arms(one, other)
     assert found.difference == pytest.approx(0.1)
     assert found.lower < 0 < found.upper
     scale = (600 + found.more_sessions) / 600
 
     def grown(arm, factor=scale):
-        return Earned(int(arm.sessions * factor), arm.total * factor, arm.squares * factor)
+        return ArmEarned(int(arm.sessions * factor), arm.total * factor, arm.squares * factor)
 
     assert compare_arms(grown(one, 1.02 * scale), grown(other, 1.02 * scale)).more_sessions == 0
     assert compare_arms(grown(one, 0.98 * scale), grown(other, 0.98 * scale)).more_sessions > 0
     assert compare_arms(one, one).more_sessions is None
-    assert compare_arms(one, Earned(19, 5.0, 5.0)) is None
+    assert compare_arms(one, ArmEarned(19, 5.0, 5.0)) is None
     assert radius(4000) < radius(1000)
 
 

@@ -20,12 +20,12 @@ NARROWEST_AT = 1000
 LEAST_SESSIONS = 20
 """Sessions of each arm before anything is said."""
 
-FAR = 10_000_000
+_FAR = 10_000_000
 """Sessions beyond which a test is not said to decide."""
 
 
 @dataclass(frozen=True)
-class Earned:
+class ArmEarned:
     """Sessions of an arm, added up.
 
     Attributes:
@@ -38,9 +38,9 @@ class Earned:
     total: float = 0.0
     squares: float = 0.0
 
-    def plus(self, other: Earned) -> Earned:
+    def plus(self, other: ArmEarned) -> ArmEarned:
         """Both together."""
-        return Earned(self.sessions + other.sessions, self.total + other.total, self.squares + other.squares)
+        return ArmEarned(self.sessions + other.sessions, self.total + other.total, self.squares + other.squares)
 
     @property
     def mean(self) -> float:
@@ -56,7 +56,7 @@ class Earned:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArmComparison:
     """How much more a session earns in the first arm than in the second.
 
     Attributes:
@@ -72,7 +72,7 @@ class Comparison:
     more_sessions: int | None
 
 
-def compare_arms(first: Earned, second: Earned) -> Comparison | None:
+def compare_arms(first: ArmEarned, second: ArmEarned) -> ArmComparison | None:
     """The comparison; None where an arm has too few sessions."""
     if min(first.sessions, second.sessions) < LEAST_SESSIONS:
         return None
@@ -80,7 +80,7 @@ def compare_arms(first: Earned, second: Earned) -> Comparison | None:
     variance = first.variance / first.sessions + second.variance / second.sessions
     spread = math.sqrt(variance * sessions)
     difference, width = first.mean - second.mean, spread * radius(sessions)
-    return Comparison(difference, difference - width, difference + width, _more(abs(difference), spread, sessions))
+    return ArmComparison(difference, difference - width, difference + width, _more(abs(difference), spread, sessions))
 
 
 def radius(sessions: int) -> float:
@@ -94,7 +94,7 @@ def radius(sessions: int) -> float:
 def _more(difference: float, spread: float, sessions: int) -> int | None:
     if spread * radius(sessions) < difference:
         return 0
-    low, high = sessions, FAR
+    low, high = sessions, _FAR
     if spread * radius(high) >= difference:
         return None
     while high - low > 1:

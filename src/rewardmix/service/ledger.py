@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rewardmix.service.comparison import Earned
+from rewardmix.service.comparison import ArmEarned
 from rewardmix.service.deciding import ADAPTIVE, FIXED
 
 MOST_STRETCHES = 40
@@ -44,21 +44,21 @@ class Ledger:
         self.abandoned = 0
         self.sessions = 0
         self.width = 5
-        self.stretches: list[dict[str, Earned]] = []
-        self.by_version: dict[tuple[int, str], Earned] = {}
+        self.stretches: list[dict[str, ArmEarned]] = []
+        self.by_version: dict[tuple[int, str], ArmEarned] = {}
         self.unknown: dict[str, int] = {}
         self.unknown_total = 0
 
     def take(self, rows: Iterable[FinishedRow], unknown: Iterable[tuple[str, int]] = ()) -> None:
         """Add sessions that have finished since, in their order, and what unknown states in them were called."""
         for row in rows:
-            one = Earned(1, row.earned, row.earned**2)
+            one = ArmEarned(1, row.earned, row.earned**2)
             if not self.stretches or _count(self.stretches[-1]) >= self.width:
                 self._make_room()
-                self.stretches.append({arm: Earned() for arm in ARMS})
+                self.stretches.append({arm: ArmEarned() for arm in ARMS})
             self.stretches[-1][row.arm] = self.stretches[-1][row.arm].plus(one)
             key = row.version, row.arm
-            self.by_version[key] = self.by_version.get(key, Earned()).plus(one)
+            self.by_version[key] = self.by_version.get(key, ArmEarned()).plus(one)
             self.last = row.finished
             self.sessions += 1
             self.abandoned += not row.ended
@@ -67,9 +67,9 @@ class Ledger:
             if said in self.unknown or len(self.unknown) < MOST_UNKNOWN:
                 self.unknown[said] = self.unknown.get(said, 0) + count
 
-    def arm(self, arm: str) -> Earned:
+    def arm(self, arm: str) -> ArmEarned:
         """All sessions of an arm."""
-        total = Earned()
+        total = ArmEarned()
         for (_, which), earned in self.by_version.items():
             total = total.plus(earned) if which == arm else total
         return total
@@ -82,5 +82,5 @@ class Ledger:
         self.width *= 2
 
 
-def _count(stretch: dict[str, Earned]) -> int:
+def _count(stretch: dict[str, ArmEarned]) -> int:
     return sum(earned.sessions for earned in stretch.values())

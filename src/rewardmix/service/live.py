@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from rewardmix.profiles import type_profiles
-from rewardmix.service.comparison import LEAST_SESSIONS, Comparison, Earned, compare_arms
+from rewardmix.service.comparison import LEAST_SESSIONS, ArmComparison, ArmEarned, compare_arms
 from rewardmix.service.deciding import ADAPTIVE, FIXED
 from rewardmix.service.desk import Desk
 from rewardmix.service.ledger import FinishedRow, Ledger
@@ -89,7 +89,7 @@ class Live:
 
     def _version(self, told: dict[str, Any]) -> dict[str, Any]:
         kept = {name: told[name] for name in ("version", "state", "origin", "sessions", "added", "reason")}
-        earned = {arm: self._ledger.by_version.get((told["version"], arm), Earned()) for arm in (ADAPTIVE, FIXED)}
+        earned = {arm: self._ledger.by_version.get((told["version"], arm), ArmEarned()) for arm in (ADAPTIVE, FIXED)}
         return {**kept, "earned": {arm: _summed(one) for arm, one in earned.items()}}
 
     def _alarms(self, versions: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -109,9 +109,9 @@ class Live:
         return found
 
 
-def _summed(earned: Earned) -> dict[str, Any]:
+def _summed(earned: ArmEarned) -> dict[str, Any]:
     return {"sessions": earned.sessions, "mean": earned.mean, "variance": earned.variance}
 
 
-def _compared(comparison: Comparison | None) -> dict[str, Any] | None:
+def _compared(comparison: ArmComparison | None) -> dict[str, Any] | None:
     return None if comparison is None else dict(vars(comparison))
