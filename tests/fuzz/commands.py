@@ -233,6 +233,14 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--weights": (["0.5,0.5"], WORDS), "--seed": (["0", "7"], WHOLE), "--horizon": (["3"], WHOLE), 
         "--import": (["json"], ["../x", "nowhere"]), "--out": FOLDER, "--resume": None,
     }),
+    "serve": (["POLICY"], {
+        "--store": (["new.sqlite"], [*BAD_OUTS, "@log.parquet", "@text", "postgresql://127.0.0.1:1/x", "postgresql://["]),
+        "--port": (["0"], WHOLE), "--host": (["127.0.0.1", "localhost", "::1"], [*WORDS, "0.0.0.0", "256.1.1.1"]),
+        "--token-file": (["@good.toml"], ["@text", "@binary", "@folder", "@nowhere", ""]),
+        "--explore": (["0", "0.5"], REAL), "--holdout": (["0", "1"], REAL), "--default-action": (["0", "1"], WORDS),
+        "--most-open": (["5"], WHOLE), "--keep-days": (["30", "0.5"], REAL), "--rate": (["10"], REAL), "--learn": None,
+        "--learn-every": (["10"], WHOLE),
+    }),
     "envs": ([], {}),
 }  # fmt: skip
 OFTEN = {"learn": 2, "sweep": 2, "envs": 1}
@@ -399,9 +407,18 @@ def run(line: list[str]) -> tuple[int, str, str]:
     return int(code), texts[0], texts[1]
 
 
+def _serve_nobody() -> None:
+    """Let a server end as soon as it would answer: what comes before that is what people can type wrong."""
+    with contextlib.suppress(ImportError):
+        import uvicorn
+
+        uvicorn.Server.run = lambda self, sockets=None: None  # type: ignore[method-assign]
+
+
 def work(workshop: Path) -> None:
     """Run the command lines that come in, one a line, and tell how each ended."""
     resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
+    _serve_nobody()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     before = snapshot(workshop)
