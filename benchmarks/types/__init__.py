@@ -1,0 +1,1 @@
+"""The number of types: what leaving it open costs."""

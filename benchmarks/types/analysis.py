@@ -1,0 +1,56 @@
+"""Tables of the study of the number of types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.cells import error_of, grid, short, show
+from benchmarks.record import Rows
+from benchmarks.types import settings
+
+
+def shares(rows: Rows) -> list[float]:
+    """What auto loses against the true number in each log, as a share of the gain."""
+    return [(row["known"] - row["auto"]) / (row["best"] - row["least"]) for row in rows]
+
+
+def cost(rows: Rows) -> list[str]:
+    """A line for each number of types: which were found, and what that cost."""
+    lines = []
+    for size in settings.SIZES:
+        for types in settings.TRUE_TYPES:
+            group = [row for row in rows if (row["types"], row["episodes"]) == (types, size)]
+            if not group:
+                continue
+            cells = []
+            for name in ("shop", "random"):
+                ones = [row for row in group if row["world"] == name]
+                cells += [" ".join(str(row["found"]) for row in ones), short(np.mean(shares(ones)))]
+            lines.append([f"{size:,}", types, *cells])
+    lost = shares(rows)
+    mean, most = short(np.mean(lost), 4), short(max(lost))
+    told = f"On average over all {len(rows)} logs {mean} of the gain is lost, at most {most}."
+    columns = ["episodes", "types", "found in the shop", "lost", "found in random worlds", "lost"]
+    return [grid(columns, lines), told]
+
+
+def households(rows: Rows) -> list[str]:
+    """A line for each product: hits with every number, and what auto is behind the best of them."""
+    lines, numbers = [], [*map(str, settings.FIXED), "auto"]
+    for product in settings.PRODUCTS:
+        group = [row for row in rows if row["product"] == product]
+        means = {number: float(np.mean([row[number] for row in group])) for number in numbers}
+        best = max(numbers[:-1], key=lambda number: means[number])
+        error = error_of([row["auto"] - row[best] for row in group])
+        cells = [short(means[number], 2) for number in numbers]
+        lines.append([product, *cells, f"{means['auto'] - means[best]:+.3f}", short(error)])
+    return [grid(["product", *numbers, "auto above the best", "standard error"], lines)]
+
+
+def told(part: str, rows: Rows, quick: bool) -> None:
+    """Print what the rows of a part tell."""
+    show({"worlds": cost, "coupons": households}[part](rows))
+
+
+TABLES = {"cost": cost, "households": households}
+"""Name -> what it makes of rows."""
