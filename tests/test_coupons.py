@@ -5,7 +5,7 @@ import pytest
 
 from policies import Always
 from rewardmix import InputError, problems, simulate
-from rewardmix.problems.coupons import panel
+from rewardmix.problems.coupons import purchases
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -15,7 +15,7 @@ def _data():
 
 @pytest.mark.parametrize(("product", "households", "brands"), [("cracker", 136, 4), ("catsup", 300, 4)])
 def test_panels_are_those_of_ecdat(product, households, brands):
-    histories, names = panel(product)
+    histories, names = purchases(product)
     assert len(histories) == households
     assert len(names) == brands
     assert sum(len(history) for history in histories) == {"cracker": 3292, "catsup": 2798}[product]
@@ -23,7 +23,7 @@ def test_panels_are_those_of_ecdat(product, households, brands):
 
 def test_the_test_split_plays_each_held_out_household_once_from_its_first_purchase():
     env = problems.coupons("cracker", horizon=10, split="test", seed=4)
-    histories, names = panel("cracker")
+    histories, names = purchases("cracker")
     played = np.stack(
         [simulate(Always(a), env, env.num_households, seed=0).rewards for a in range(len(names))], axis=-1
     )
@@ -37,7 +37,7 @@ def test_splits_are_disjoint_complete_and_follow_the_seed():
     def owned(split, seed):
         return Counter(history.tobytes() for history in problems.coupons("cracker", split=split, seed=seed)._histories)
 
-    histories, _ = panel("cracker")
+    histories, _ = purchases("cracker")
     train, test = owned("train", 0), owned("test", 0)
     assert train + test == Counter(history.tobytes() for history in histories if len(history) >= 10)
     assert test.total() == round(0.3 * (train + test).total())

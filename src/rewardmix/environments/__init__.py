@@ -10,6 +10,7 @@ from rewardmix.environments.playing import (
     play,
     reward_values_of,
     sizes_of,
+    step_copies,
     was_seeded,
 )
 from rewardmix.environments.single import RewardMixingEnv
@@ -30,5 +31,6 @@ __all__ = [
     "play",
     "reward_values_of",
     "sizes_of",
+    "step_copies",
     "was_seeded",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats, as_count, refuse
 from rewardmix._core.limits import PLAYED_STEP, afford_episodes
@@ -58,7 +59,7 @@ def reward_values_of(env: Any) -> Floats | None:
 
 
 def play(
-    env: gymnasium.Env[Any, Any],
+    env: Any,
     policy: Policy,
     episodes: int,
     seed: int = 0,
@@ -69,6 +70,8 @@ def play(
     on_update: Callable[[int], None] | None = None,
 ) -> Episodes:
     """Play ``episodes`` episodes through reset and step alone. Episodes may end early; at the horizon they are left.
+
+    A vector environment plays one episode in each of its copies, then the next, so that short ones do not count more.
 
     The horizon, if it is not given, is the environment's own, or that of a policy that was made for fewer steps; reward
     values that neither the caller nor the environment tells are those that the policy knows.
@@ -83,39 +86,95 @@ def play(
         horizon = min(length for length in (own, made_for) if length is not None)
     length = as_count("horizon", horizon)
     afford_episodes(episodes, length, PLAYED_STEP)
-    states = np.full((episodes, length + 1), ABSENT, state_width(num_states))
-    actions = np.full((episodes, length), ABSENT, action_width(num_actions))
-    rewards = np.full((episodes, length), np.nan)
-    declared = reward_values_of(env) if reward_values is None else reward_values
-    values = getattr(policy, "reward_values", None) if declared is None else declared
+    values = reward_values_of(env) if reward_values is None else reward_values
+    sheet = _Sheet(episodes, length, (num_states, num_actions), values)
     rng = generator(seed, Role.PLAYED_ACTIONS)
     own = None if go_on and was_seeded(env) else seed_for(seed, Role.PLAYED_ENVIRONMENT)
-    for episode in range(episodes):
-        state, _ = env.reset(seed=own if episode == 0 else None)
-        states[episode, 0] = _checked_state(state, num_states, episode, 0)
-        memory = policy.start(int(state))
-        for t in range(length):
-            action = policy.act(memory, rng)
-            state, reward, terminated, truncated, _ = env.step(action)
-            actions[episode, t] = action
-            rewards[episode, t] = _checked_reward(reward, values, episode, t)
-            states[episode, t + 1] = _checked_state(state, num_states, episode, t + 1)
-            if go_on:
-                check_horizon(truncated and not terminated, length, episode, t)
-            if terminated or truncated:
-                break
-            memory = policy.observe(memory, action, float(reward), int(state))
+    copies = env.num_envs if is_vector(env) else 1
+    for begin in range(0, episodes, copies):
+        now = own if begin == 0 else None
+        if is_vector(env):
+            _play_in_copies(env, policy, rng, sheet, begin, now)
+        else:
+            _play_alone(env, policy, rng, sheet, begin, now, go_on)
         if on_update:
-            on_update(episode + 1)
+            on_update(min(begin + copies, episodes))
     return Episodes.from_arrays(
-        states,
-        actions,
-        rewards,
+        sheet.states,
+        sheet.actions,
+        sheet.rewards,
         num_states=num_states,
         num_actions=num_actions,
-        lengths=(actions >= 0).sum(axis=1),
+        lengths=(sheet.actions >= 0).sum(axis=1),
         reward_values=values,
     )
+
+
+class _Sheet:
+    """What was played, checked as it is written down."""
+
+    def __init__(self, episodes: int, length: int, sizes: tuple[int, int], values: Floats | None) -> None:
+        self.length, self.num_states, self.values = length, sizes[0], values
+        self.states = np.full((episodes, length + 1), ABSENT, state_width(sizes[0]))
+        self.actions = np.full((episodes, length), ABSENT, action_width(sizes[1]))
+        self.rewards = np.full((episodes, length), np.nan)
+
+    def begin(self, episode: int, state: Any) -> int:
+        """The first state."""
+        self.states[episode, 0] = checked = _checked_state(state, self.num_states, episode, 0)
+        return checked
+
+    def step(self, episode: int, t: int, action: int, reward: Any, state: Any) -> int:
+        """An action, its reward, and the state after it."""
+        self.actions[episode, t] = action
+        self.rewards[episode, t] = _checked_reward(reward, self.values, episode, t)
+        self.states[episode, t + 1] = checked = _checked_state(state, self.num_states, episode, t + 1)
+        return checked
+
+
+def _play_alone(env: Any, policy: Policy, rng: Any, sheet: _Sheet, episode: int, seed: int | None, go_on: bool) -> None:
+    """One episode."""
+    memory = policy.start(sheet.begin(episode, env.reset(seed=seed)[0]))
+    for t in range(sheet.length):
+        action = policy.act(memory, rng)
+        state, reward, terminated, truncated, _ = env.step(action)
+        following = sheet.step(episode, t, action, reward, state)
+        if go_on:
+            check_horizon(truncated and not terminated, sheet.length, episode, t)
+        if terminated or truncated:
+            break
+        memory = policy.observe(memory, action, float(reward), following)
+
+
+def _play_in_copies(env: Any, policy: Policy, rng: Any, sheet: _Sheet, begin: int, seed: int | None) -> None:
+    """One episode in each copy, as far as there is room; copies that have ended step on unheard."""
+    states = env.reset(seed=seed)[0]
+    room = min(env.num_envs, len(sheet.states) - begin)
+    running = {i: policy.start(sheet.begin(begin + i, states[i])) for i in range(room)}
+    actions = np.zeros(env.num_envs, np.int64)
+    for t in range(sheet.length):
+        for i, memory in running.items():
+            actions[i] = policy.act(memory, rng)
+        states, rewards, terminated, truncated = step_copies(env, actions)
+        for i, memory in list(running.items()):
+            following = sheet.step(begin + i, t, int(actions[i]), rewards[i], states[i])
+            if terminated[i] or truncated[i] or t + 1 == sheet.length:
+                del running[i]
+            else:
+                running[i] = policy.observe(memory, int(actions[i]), float(rewards[i]), following)
+        if not running:
+            return
+
+
+def step_copies(env: Any, actions: Any) -> tuple[Any, Any, NDArray[np.bool_], NDArray[np.bool_]]:
+    """One step of a vector environment, in whichever way it resets: (states before any reset, rewards, ends, cuts)."""
+    following, rewards, terminated, truncated, info = env.step(actions)
+    following, ended = np.array(following), np.asarray(terminated) | np.asarray(truncated)
+    for i in np.flatnonzero(ended & np.asarray(info.get("_final_obs", np.zeros(ended.size, bool)))):
+        following[i] = info["final_obs"][i]  # the copy has begun its next episode already
+    if ended.any() and "DISABLED" in str(getattr(env, "metadata", {}).get("autoreset_mode")).upper():
+        env.reset(options={"reset_mask": ended})
+    return following, rewards, np.asarray(terminated, bool), np.asarray(truncated, bool)
 
 
 def check_horizon(truncated: Any, horizon: int, episode: int, step: int) -> None:
@@ -185,6 +244,10 @@ def _check_plays(policy: Any, num_states: int, num_actions: int) -> None:
         states, actions = policy.model.num_states, policy.model.num_actions
     else:
         return
-    if states < num_states or actions > num_actions:  # more states: recovery adds one for the end of episodes
-        found = f"one for {states} states and {actions} actions"
+    some = "at least " * isinstance(policy, Controller)  # which may leave actions out
+    other = actions > num_actions or (actions != num_actions and not some)
+    names = getattr(policy, "state_names", ()) or getattr(getattr(policy, "model", None), "state_names", ())
+    more = states - num_states  # one more may be the end of episodes, which recovery adds
+    if more not in (0, 1) or (more == 1 and names and names[-1] != "end") or other:
+        found = f"one for {states} states and {some}{actions} actions"
         refuse("policy", found, f"one for the {num_states} states and {num_actions} actions of this environment")

@@ -184,8 +184,6 @@ class Many:
 
     def __init__(self, env: Any) -> None:
         self.env, self.number = env, int(env.num_envs)
-        mode = getattr(env, "metadata", {}).get("autoreset_mode")
-        self.by_hand = "DISABLED" in str(mode).upper()
 
     def play(
         self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, sheet: Sheet, picks: Any
@@ -199,7 +197,9 @@ class Many:
             codes = choices.rows[row, t, states].astype(np.int64)
             anything = 2 * engine.rng.integers(engine.sizes[1], size=self.number) + 1 if (codes == ANY).any() else codes
             codes = np.where(codes == ANY, anything, codes)
-            following, rewards, terminated, truncated = self._step(np.where(running, codes >> 1, 0))
+            following, rewards, terminated, truncated = environments.step_copies(
+                self.env, np.where(running, codes >> 1, 0)
+            )
             for i in np.flatnonzero(running):
                 sheet.actions[i, t] = codes[i] >> 1
                 sheet.outcomes[i, t] = engine.outcome(rewards[i], before + int(i), t)
@@ -215,15 +215,6 @@ class Many:
             running &= ~terminated
             if not running.any():
                 return
-
-    def _step(self, actions: Any) -> tuple[Any, Any, Bools, Bools]:
-        following, rewards, terminated, truncated, info = self.env.step(actions)
-        following, ended = np.array(following), np.asarray(terminated) | np.asarray(truncated)
-        for i in np.flatnonzero(ended & np.asarray(info.get("_final_obs", np.zeros(self.number, bool)))):
-            following[i] = info["final_obs"][i]  # the copy has begun its next episode already
-        if self.by_hand and ended.any():
-            self.env.reset(options={"reset_mask": ended})
-        return following, rewards, np.asarray(terminated, bool), np.asarray(truncated, bool)
 
 
 def _values(env: Any, given: ArrayLike | None) -> Floats:

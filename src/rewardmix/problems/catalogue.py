@@ -12,7 +12,7 @@ from rewardmix.problems.generated import random
 from rewardmix.problems.worlds import branches, grid, hard, lock, probe, riverswim, shop
 
 if TYPE_CHECKING:
-    from rewardmix.environments import RewardMixingEnv, RewardMixingVectorEnv
+    from rewardmix.environments import HouseholdEnv, RewardMixingEnv, RewardMixingVectorEnv
 
 CATALOGUE: dict[str, Callable[..., RewardMixingMDP]] = {
     "hard": hard,
@@ -24,6 +24,9 @@ CATALOGUE: dict[str, Callable[..., RewardMixingMDP]] = {
     "branches": branches,
     "probe": probe,
 }
+
+HOUSEHOLDS = "coupons"
+"""The name of what has no model: it is reality."""
 
 
 def names() -> tuple[str, ...]:
@@ -42,16 +45,37 @@ def make(name: str, **options: Any) -> RewardMixingMDP:
     return CATALOGUE[name](**options)
 
 
+def world_of(argument: str, world: Any) -> Any:
+    """A model, the problem or the environment that a name stands for, or an environment; anything else is refused."""
+    if isinstance(world, str):
+        if world == HOUSEHOLDS:
+            from rewardmix.problems.coupons import coupons
+
+            return coupons()
+        if world not in CATALOGUE:
+            refuse(argument, quoted(world), f"one of {', '.join(CATALOGUE)}, {HOUSEHOLDS}, or an environment")
+        return make(world)
+    if not isinstance(world, RewardMixingMDP) and not hasattr(world, "reset"):
+        wanted = "a model, the name of a problem, or a Gymnasium environment with Discrete spaces"
+        refuse(argument, f"{quoted(world)} ({type(world).__name__})", wanted)
+    return world
+
+
 def make_env(
     model_or_name: RewardMixingMDP | str, *, render_mode: str | None = None, **options: Any
-) -> RewardMixingEnv:
-    """A Gymnasium environment for a model, or for a problem by name."""
+) -> RewardMixingEnv | HouseholdEnv:
+    """A Gymnasium environment for a model, or for a problem by name; ``coupons`` are real households."""
     from rewardmix.environments import RewardMixingEnv
+
+    if isinstance(model_or_name, str) and model_or_name == HOUSEHOLDS:
+        from rewardmix.problems.coupons import coupons
+
+        return coupons(**options, render_mode=render_mode)
 
     return RewardMixingEnv(_model(model_or_name, options), render_mode=render_mode)
 
 
-def single(name: str, render_mode: str | None = None, **options: Any) -> RewardMixingEnv:
+def single(name: str, render_mode: str | None = None, **options: Any) -> RewardMixingEnv | HouseholdEnv:
     """Entry point of the registered ids."""
     return make_env(name, render_mode=render_mode, **options)
 
