@@ -46,7 +46,7 @@ def simulate(
     count = as_count("episodes", episodes, least=0)
     as_seed("seed", seed)
     check_callback("on_update", on_update)
-    world = problems.world_of("model_or_env", model_or_env)
+    world = problems.as_world("model_or_env", model_or_env)
     if as_number("explore", explore) != 0.0:
         policy = exploring(policy, explore, _actions_of(world))
     if isinstance(world, RewardMixingMDP) and isinstance(_inner(policy), MarkovPolicy | Controller):

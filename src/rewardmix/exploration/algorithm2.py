@@ -175,7 +175,7 @@ def explore(
 
 def explore_with(env_or_model: Any, settings: ExploreSettings, after: Exploration | None = None) -> Exploration:
     """``explore`` with its settings as one object."""
-    world = problems.world_of("env_or_model", env_or_model)
+    world = problems.as_world("env_or_model", env_or_model)
     if after is not None:
         as_instance("after", after, Exploration)
     engine: Any

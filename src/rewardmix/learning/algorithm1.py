@@ -173,7 +173,7 @@ def learn(
 
 def _world(env_or_model: Any) -> Any:
     """A model, the model of a problem's name, or an environment with Discrete spaces."""
-    world = problems.world_of("env_or_model", env_or_model)
+    world = problems.as_world("env_or_model", env_or_model)
     if not isinstance(world, RewardMixingMDP):
         environments.sizes_of(world)
     return world

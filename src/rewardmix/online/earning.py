@@ -335,7 +335,7 @@ class EnvironmentWorld(PlayedWorld):
 
 
 def _world(env_or_model: Any, seed: int, horizon: int | None, reward_values: ArrayLike | None) -> PlayedWorld:
-    world = problems.world_of("env_or_model", env_or_model)
+    world = problems.as_world("env_or_model", env_or_model)
     if not isinstance(world, RewardMixingMDP):
         return EnvironmentWorld(world, seed, horizon, reward_values)
     for name, value in (("horizon", horizon), ("reward_values", reward_values)):

@@ -45,7 +45,7 @@ def make(name: str, **options: Any) -> RewardMixingMDP:
     return CATALOGUE[name](**options)
 
 
-def world_of(argument: str, world: Any) -> Any:
+def as_world(argument: str, world: Any) -> Any:
     """A model, the problem or the environment that a name stands for, or an environment; anything else is refused."""
     if isinstance(world, str):
         if world == HOUSEHOLDS:
