@@ -17,8 +17,10 @@ def values(rows: Rows, world: str, method: str, key: str = "regret") -> np.ndarr
 
 
 def about(found: np.ndarray) -> str:
-    """Mean and standard error."""
-    return f"{found.mean():,.0f} ± {error_of(found):,.0f}" if found.size > 1 else f"{found.mean():,.0f}"
+    """Mean and standard error; nothing where nothing was run."""
+    if found.size < 2:
+        return f"{found.mean():,.0f}" if found.size else ""
+    return f"{found.mean():,.0f} ± {error_of(found):,.0f}"
 
 
 def runs(rows: Rows) -> list[str]:
@@ -30,7 +32,7 @@ def runs(rows: Rows) -> list[str]:
         )
         told = [f"{np.median(cost):,.0f}", f"{cost.min():,.0f} .. {cost.max():,.0f}"] if cost.size else ["", ""]
         growth = f"{np.median(cost / np.maximum(early, 1e-9)):.2f}" if cost.size else ""
-        told = [about(cost) if cost.size else "", *told, growth, about(total)]
+        told = [about(cost), *told, growth, about(total)]
         lines.append([world, method, total.size, *told, f"{switches.mean():.0f}", f"{seconds.mean():.2f}"])
     names = ["world", "method", "runs", "regret", "median", "range", "growth", "collected", "switches", "CPU s"]
     return [grid(names, lines)]
@@ -51,17 +53,20 @@ def regret(*parts: Rows) -> list[str]:
 
 
 def compared(rows: Rows, world: str, key: str = "regret", sign: float = 1.0) -> str:
-    """Better, worse, or a tie within two standard errors, beside the rival of the best mean on the seeds of both."""
-    mine = by_seed(rows, world, "agent", key)
-    others = {method: by_seed(rows, world, method, key) for method in settings.RIVALS}
-    gaps = {
-        method: sign * np.array([other[seed] - mine[seed] for seed in other if seed in mine])
-        for method, other in others.items()
-        if other
-    }
-    best = min(gaps, key=lambda method: float(gaps[method].mean()))
-    gap, error = float(gaps[best].mean()), error_of(gaps[best])
-    return f"a tie with {best}" if abs(gap) <= 2 * error else "better" if gap > 0 else f"WORSE than {best}"
+    """Better, worse, or a tie within two standard errors, beside the best rival on the seeds of both.
+
+    A rival of which there is a single run is named only where that run is ahead.
+    """
+    mine, gaps = by_seed(rows, world, "agent", key), dict[str, np.ndarray]()
+    for method in settings.RIVALS:
+        other = by_seed(rows, world, method, key)
+        gaps[method] = sign * np.array([other[seed] - mine[seed] for seed in other if seed in mine])
+    ahead = [f"{method} is ahead in its one run" for method, gap in gaps.items() if gap.size == 1 and gap[0] < 0]
+    several = {method: gap for method, gap in gaps.items() if gap.size > 1}
+    best = min(several, key=lambda method: float(several[method].mean()))
+    gap, error = float(several[best].mean()), error_of(several[best])
+    verdict = f"a tie with {best}" if abs(gap) <= 2 * error else "better" if gap > 0 else f"WORSE than {best}"
+    return "; ".join([verdict, *ahead])
 
 
 def by_seed(rows: Rows, world: str, method: str, key: str) -> dict[int, float]:
@@ -99,8 +104,10 @@ def numbers_of_runs(rows: Rows) -> str:
     counts = dict[str, set[int]]()
     for row in rows:
         counts.setdefault(row["method"], set()).add(row["seed"])
-    return "Mean and standard error; instances and seeds: " + ", ".join(
-        f"{method} {len(seeds)}" for method, seeds in counts.items()
+    runs_of = ", ".join(f"{method} {len(seeds)}" for method, seeds in counts.items())
+    return (
+        f"Mean and standard error; instances and seeds: {runs_of}. The whole study has {settings.SEEDS} of the agent "
+        f"and {settings.FEWER_SEEDS} of the others; the program goes on where it was stopped."
     )
 
 
