@@ -27,21 +27,19 @@ LONG_SEEDS = 20
 
 DEEP: dict[str, tuple[str, dict[str, Any]]] = {
     "riverswim 20, H = 100": ("riverswim", {"states": 20, "horizon": 100}),
-    "riverswim 12, H = 40": ("riverswim", {"states": 12, "horizon": 40}),
     "falling lock of 10, slip .3": ("falling lock", {"steps": 10, "slip": 0.3}),
+    "deterministic (30,3,12)": ("random", {"states": 30, "actions": 3, "horizon": 12, "successors": 1}),
+    "riverswim 12, H = 40": ("riverswim", {"states": 12, "horizon": 40}),
     "falling lock of 7, A = 4": ("falling lock", {"steps": 7, "actions": 4}),
     "lock of 12": ("lock", {"steps": 12}),
     "lock of 10, slip .2": ("lock", {"steps": 10, "slip": 0.2}),
     "lock of 6, A = 5": ("lock", {"steps": 6, "actions": 5}),
     "grid 4x4, H = 14": ("grid", {"size": 4, "horizon": 14}),
-    "deterministic (30,3,12)": ("random", {"states": 30, "actions": 3, "horizon": 12, "successors": 1}),
     "sparse (40,3,10)": ("random", {"states": 40, "actions": 3, "horizon": 10, "successors": 3}),
 }
 """Deeper worlds, likewise; ``falling lock`` is that of ``deep``. The setting of exploration was chosen on others."""
 
 DEEP_BUDGETS = (2000, 500)
-RESAMPLES = 8
-"""Of the bootstrap, as by default."""
 
 TARGETS = {2000: 0.94, 20_000: 0.99}
 

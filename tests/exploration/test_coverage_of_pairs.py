@@ -89,3 +89,14 @@ def test_uniform_actions_pick_nothing():
     found = explore(model, episodes=200, counts=selected, strategy=uniformly)
     assert found.moments.selected_keys.size == 0
     assert found.moments.visits.sum() == 800
+
+
+@pytest.mark.parametrize(
+    "world", [("riverswim", {"states": 15, "horizon": 60}), ("lock", {"steps": 9, "slip": 0.2})], ids=["river", "lock"]
+)
+def test_everything_that_can_be_reached_is_tried_first(world):
+    """Deep worlds: all state-actions within 400 episodes, where a pair that is barely known may wait."""
+    name, options = world
+    model = problems.make(name, **options)
+    for seed in range(3):
+        assert explore(model, episodes=400, seed=seed, keep=False).moments.visits.all()
