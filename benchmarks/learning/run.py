@@ -71,7 +71,7 @@ def cells(budgets: Sequence[int], seeds: int) -> Iterator[dict[str, Any]]:
 
 def deep(quick: bool) -> Iterator[dict[str, Any]]:
     """Deeper worlds."""
-    for episodes, name in product(settings.DEEP_BUDGETS[: 1 if quick else None], settings.DEEP):
+    for episodes, name in product(settings.DEEP_BUDGETS, settings.DEEP):
         world, seeds = world_of(name), 2 if quick else settings.SEEDS
         yield row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)])
 

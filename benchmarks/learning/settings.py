@@ -39,7 +39,7 @@ DEEP: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Deeper worlds, likewise; ``falling lock`` is that of ``deep``. The setting of exploration was chosen on others."""
 
-DEEP_BUDGETS = (2000, 500)
+DEEP_BUDGETS = (2000,)
 
 TARGETS = {2000: 0.94, 20_000: 0.99}
 
