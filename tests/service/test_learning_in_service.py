@@ -2,13 +2,14 @@
 
 import itertools
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rewardmix.service import BackgroundLearner, RefitSettings, replay
 from rewardmix.service.messages import Begin, Choose, Observed
-from rewardmix.service.refitting import next_refit, refit
+from rewardmix.service.refitting import _against, next_refit, refit
 from service.running_service import in_thread, need_server
 
 pytest.importorskip("pyarrow", reason="needs rewardmix[logs]")
@@ -130,6 +131,18 @@ def test_a_fit_that_is_refused_is_told_and_does_not_come_again(desk_of, store, p
     assert versions(desk)[1]["reason"].startswith("The fit was refused: store: found no session")
     assert versions(desk)[1]["digest"] == versions(desk)[0]["digest"]
     assert store.submit(lambda records: next_refit(records, RefitSettings(10))).result() == 11
+
+
+@pytest.mark.parametrize(
+    ("upper", "supported", "sessions", "against"),
+    [(1.0, True, 40, True), (3.0, True, 40, False), (1.0, False, 40, False), (1.0, True, 29, False)],
+)
+def test_a_version_that_earns_less_by_the_log_is_not_promoted(upper, supported, sessions, against):
+    value = SimpleNamespace(upper=upper, supported=supported)
+    found = SimpleNamespace(info=SimpleNamespace(checkup=SimpleNamespace(broken=()), off_policy=value))
+    reason = _against(found, 7, [2.0 + 0.1 * (number % 2) for number in range(sessions)])
+    assert bool(reason) == against
+    assert not against or "version 7 earned 2.03" in reason
 
 
 def test_refits_wait_for_a_quarter_more(desk_of, store, plan):

@@ -82,28 +82,35 @@ class BackgroundLearner:
 
     def _refit(self, until: int) -> str:
         """Run a refit; what went wrong, or ""."""
+        try:
+            code, told = self._run(json.dumps({"store": self._address, "until": until}))
+        except OSError as error:
+            return f"a refit cannot be started: {error}"
+        if code:
+            return f"a refit ended with code {code}: {told[:300]}"
+        _LOG.info("refit", extra={"sessions": until, "version": json.loads(told)["version"]})
+        return ""
+
+    def _run(self, asked: str) -> tuple[int, str]:
+        """(exit code, last line) of a process that does what is asked."""
+        pipe = subprocess.PIPE
         with self._lock:
             if self._stopped.is_set():
-                return "stopped"
-            process = subprocess.Popen(
-                [sys.executable, "-c", REFIT],
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
+                return 1, "stopped"
+            command = [sys.executable, "-c", REFIT]
+            process = subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
             self._process = process
         assert process.stdin is not None
         assert process.stdout is not None
-        with process:  # its input stays open until it ends: if this process is killed, so is the refit
+        try:  # its input stays open until it ends: if this process is killed, so is the refit
             with suppress(OSError):
-                process.stdin.write(json.dumps({"store": self._address, "until": until}) + "\n")
+                process.stdin.write(asked + "\n")
                 process.stdin.flush()
             told = process.stdout.read().strip().splitlines() or ["it said nothing"]
-            code = process.wait()
+            return process.wait(), told[-1]
+        finally:
             with self._lock:
                 self._process = None
-        if code:
-            return f"a refit ended with code {code}: {told[-1][:300]}"
-        _LOG.info("refit", extra={"sessions": until, "version": json.loads(told[-1])["version"]})
-        return ""
+            process.stdout.close()
+            with suppress(OSError):
+                process.stdin.close()
