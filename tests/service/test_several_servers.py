@@ -1,6 +1,8 @@
 """Several servers on one PostgreSQL: the same answers as one."""
 
 import itertools
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -86,3 +88,30 @@ def test_the_same_key_at_two_servers_at_once_is_one_session(postgres, desks_at):
     assert ids[::2] == ids[1::2]
     assert len(set(ids)) == 50
     assert first.count().result() == 50
+
+
+def test_fit_reads_the_sessions_of_all_servers_and_tells_no_password(postgres, desks_at, tmp_path):
+    place = postgres.fresh()
+    answers = itertools.cycle(desks_at(place, 2, explore=1.0))
+    for visitor in range(60):
+        session = next(answers).begin(Begin(visitor % 3, None)).result().body["session"]
+        for step in range(4):
+            told = Observed(step, float((visitor * step) % 2), (visitor + step) % 3 if step < 3 else None)
+            next(answers).go_on(session, told).result()
+    address = place.replace("rewardmix@", "rewardmix:pass-of-shop@")
+    command = [sys.executable, "-m", "rewardmix", "fit", address, "--resamples", "0", "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "60 episodes, 240 rows" in done.stdout
+    texts = [
+        done.stdout,
+        done.stderr,
+        *((tmp_path / "run" / name).read_text() for name in ("result.json", "report.html")),
+    ]
+    assert not any("pass-of-shop" in text for text in texts)
+    assert "postgresql:///postgres" in texts[2]
+    wrong = [*command[:4], address.replace("/postgres?", "/nothing?")]
+    done = subprocess.run(wrong, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "that cannot be opened" in done.stderr
+    assert "pass-of-shop" not in done.stderr

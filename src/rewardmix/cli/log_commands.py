@@ -53,6 +53,7 @@ def fit_command(
     from rewardmix.logs.workers import executor_of
     from rewardmix.report.findings import fitted_findings
     from rewardmix.report.folder import write_folder
+    from rewardmix.service.databases import shown_store
 
     as_seed("--seed", seed)
     as_count("--processes", processes)
@@ -77,8 +78,9 @@ def fit_command(
             pessimism=pessimism,
             on_update=_teller(stages),
         )
-    title = f"Log {source if isinstance(source, str) else source[0]}"
-    command = shlex.join(["rewardmix", *sys.argv[1:]])
+    settings["log"] = [shown_store(one) for one in log]  # an address may have a password
+    title = f"Log {settings['log'][0]}"
+    command = shlex.join(["rewardmix", *map(shown_store, sys.argv[1:])])
     summary = write_folder(out, fitted_findings(fitted, title=title, command=command, settings=settings))
     _show_fitted(fitted)
     terminal.say(f"report: {out / 'report.html'}")
