@@ -50,7 +50,7 @@ class Client:
 
 
 @contextlib.contextmanager
-def in_thread(desk, token=None, rate=None):
+def in_thread(desk, token=None, rate=None, crowd=None):
     """A service in a thread; its client."""
     import uvicorn
 
@@ -58,7 +58,7 @@ def in_thread(desk, token=None, rate=None):
     from rewardmix.service.patience import PatientProtocol
     from rewardmix.service.serving import listening_at
 
-    app = application(desk, token, rate)
+    app = application(desk, token, rate, crowd)
     config = uvicorn.Config(app, http=PatientProtocol, log_config=None, access_log=False, lifespan="off")
     server = uvicorn.Server(config)
     with listening_at("127.0.0.1", 0) as listening:

@@ -224,7 +224,10 @@ _NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type":
 
 def description() -> dict[str, Any]:
     """The interface in OpenAPI 3.1."""
-    session = {"get": _does("A session so far", "Session", 200, 404), "delete": _does("Forget a session", None, 204)}
+    session = {
+        "get": _does("A session so far", "Session", 200, 404),
+        "delete": _does("Forget a session", None, 204, 404),
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "rewardmix", "version": __version__, "description": "Decisions for sessions, remembered."},

@@ -60,7 +60,7 @@ class Crowd:
     """Visitors who walk through a shop, in a thread of their own."""
 
     def __init__(self, host: str, port: int, token: str | None, settings: CrowdSettings | None = None) -> None:
-        self._where, self._token = (host, port), token
+        self.host, self.port, self._token = host, port, token
         self._settings = settings or CrowdSettings()
         self.shop: RewardMixingMDP = make("shop")
         self.walking: dict[int, dict[str, Any]] = {}
@@ -96,7 +96,7 @@ class Crowd:
         while not self._stopped.is_set() and self._next != self._settings.most:
             number, self._next = self._next, self._next + 1
             try:
-                reader, writer = await asyncio.open_connection(*self._where)
+                reader, writer = await asyncio.open_connection(self.host, self.port)
                 try:
                     await self._visit(number, _Line(reader, writer, self._token))
                 finally:
