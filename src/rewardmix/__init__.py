@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         logs,
         online,
         planning,
+        plot,
         problems,
         recovery,
         report,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rewardmix.evaluation import Evaluation, evaluate
     from rewardmix.exploration import Exploration, explore
     from rewardmix.io import load, save
+    from rewardmix.latent_classes import MixtureOfTypes
     from rewardmix.learning import Learned, learn
     from rewardmix.logs import Fitted, check, compare_runs, fit, posterior_types
     from rewardmix.model import RewardMixingMDP
@@ -62,6 +64,7 @@ _NAMES = {
     "exploration": ("Exploration", "explore"),
     "recovery": ("ConfidenceSet", "confidence_set", "Recovery", "recover", "choose_contexts"),
     "checkup": ("Checkup",),
+    "latent_classes": ("MixtureOfTypes",),
     "learning": ("Learned", "learn"),
     "online": ("Agent", "Earned", "earn"),
     "logs": ("Fitted", "fit", "check", "posterior_types", "compare_runs"),
@@ -69,7 +72,7 @@ _NAMES = {
 }
 _MODULES = (
     "theory", "belief", "environments", "problems", "planning", "exploration", "recovery", "checkup", "online", "logs",
-    "interop", "report",
+    "interop", "report", "plot",
 )  # fmt: skip
 
 HOME = {name: home for home, names in _NAMES.items() for name in names} | dict.fromkeys(_MODULES, "")
@@ -91,6 +94,7 @@ __all__ = [
     "Learned",
     "MarkovPolicy",
     "MixRewards",
+    "MixtureOfTypes",
     "Moments",
     "Plan",
     "Policy",
@@ -121,6 +125,7 @@ __all__ = [
     "plan",
     "plan_exact",
     "planning",
+    "plot",
     "posterior_types",
     "problems",
     "recover",
