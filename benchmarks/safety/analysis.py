@@ -56,9 +56,9 @@ def safe(*parts: Rows) -> list[str]:
     least = min((row["value"] - row["logged"]) / row["best"] for rows in parts for row in rows)
     told = (
         f"Fits of {len(cells[0])} logs of {sizes} episodes each that are not worse than the policy which wrote the log "
-        f"by more than {settings.TOLERANCE:.0%} of the best value: in {len(cells) - short_of} of {len(cells)} cells at "
-        f"least {settings.WITHIN:.0%}. The worst of {sum(map(len, parts)):,} fits loses {short(-least)} of the best "
-        f"value. On uniform logs caution costs {losses} of the gain over the uniform policy, on average over worlds."
+        f"by more than {100 * settings.TOLERANCE:g} % of the best value: in {len(cells) - short_of} of {len(cells)} "
+        f"cells at least {100 * settings.WITHIN:g} %. The worst of {sum(map(len, parts)):,} fits loses {short(-least)} "
+        f"of the best value. On uniform logs caution costs {losses} of the gain over the uniform policy, on average."
     )
     return [grid(["world", *settings.POLICIES], lines), told]
 
