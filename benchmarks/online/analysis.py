@@ -142,6 +142,7 @@ def numbers(*parts: Rows) -> list[str]:
             mine, known = np.array(pairs).T
             times = mine.mean() / known.mean()
             verdict = "met" if times <= limit else "MISSED"
+            verdict += " in one run" if mine.size == 1 else ""
             cells += [f"{about(mine)} beside {about(known)} ({mine.size})", f"{times:.2f}, {limit:g} {verdict}"]
         lines.append(cells)
     return [grid(["types", "not told", "times, asked for", "told one more", "times, asked for"], lines)]
