@@ -220,3 +220,8 @@ def test_invalid_steps_are_refused(field, value):
     assert refused(as_observed, {**good, field: value}) == (422, "invalid")
     if field in good:
         assert refused(as_observed, {name: good[name] for name in good if name != field}) == (422, "invalid")
+
+
+def test_a_version_that_was_given_may_explore_more_than_one_that_was_learned(desk_of):
+    assert begun(desk_of(explore_first=1.0))["propensity"] == pytest.approx(1 / 3)
+    assert begun(desk_of(explore=0.0))["propensity"] == 1.0

@@ -11,8 +11,8 @@ import typer
 from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs
 
-DEMO_EXPLORE, DEMO_HOLDOUT, DEMO_EVERY = 0.2, 0.2, 300
-"""The demo explores more than a site would, so that people see it learn."""
+DEMO_EXPLORE, DEMO_HOLDOUT, DEMO_EVERY = 0.05, 0.2, 600
+"""The demo plays anything as long as it has learned nothing: a policy that knows nothing is no habit to keep to."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,7 @@ def _serve_demo(address: Address, limits: DeskLimits, on_start: Callable[[str], 
         serve(
             first_plan(),
             Path(folder) / "sessions.sqlite",
-            settings=ServeSettings(DEMO_EXPLORE, DEMO_HOLDOUT),
+            settings=ServeSettings(DEMO_EXPLORE, DEMO_HOLDOUT, explore_first=1.0),
             limits=limits,
             address=address,
             learning=RefitSettings(DEMO_EVERY),

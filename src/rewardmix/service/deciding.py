@@ -30,14 +30,16 @@ class ServeSettings:
         explore: chance with which an adaptive session plays any action instead of the plan's.
         holdout: share of the sessions that play the best fixed policy.
         default_action: what is played in a state that the plan does not know; None: what earns most at the first step.
+        explore_first: ``explore`` of sessions whose version was given and not learned; None: the same.
     """
 
     explore: float = 0.05
     holdout: float = 0.1
     default_action: int | None = None
+    explore_first: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("explore", "holdout"):
+        for name in ("explore", "holdout", *(["explore_first"] if self.explore_first is not None else [])):
             share = as_number(name, getattr(self, name))
             if not 0.0 <= share <= 1.0:
                 refuse(name, share, "a share between 0 and 1")

@@ -292,11 +292,17 @@ class Desk:
         self.version = totals.current
         return totals
 
+    def _settings_of(self, records: Records, version: int) -> ServeSettings:
+        settings, row = self.served.settings, records.version(version)
+        if settings.explore_first is None or row is None or row.learned_from is not None:
+            return settings
+        return replace(settings, explore=settings.explore_first)
+
     def served_by(self, records: Records, version: int) -> ServedPlan:
         """The plan of a version, read from the store once."""
         if version not in self._versions:
             plan = plan_from(records.plan_of(version))
-            self._versions[version] = ServedPlan(plan, self.served.settings)
+            self._versions[version] = ServedPlan(plan, self._settings_of(records, version))
         return self._versions[version]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import json
 import logging
@@ -132,6 +133,8 @@ def serve(
                 timeout_graceful_shutdown=10,
                 lifespan="off",
             )
+            gc.collect()
+            gc.freeze()  # what is there before the first request is not looked through again and again
             uvicorn.Server(config).run(sockets=[listening])
     finally:
         for thread in (crowd, learner):
