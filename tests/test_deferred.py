@@ -240,7 +240,7 @@ def fresh(monkeypatch):
 
 
 def test_a_kernel_is_compiled_when_it_would_have_been_worth_it(fresh):
-    kernel, values = fresh(lambda values: 60_000), np.arange(4.0)
+    kernel, values = fresh(lambda values: 15_000), np.arange(4.0)
     for _ in range(3):
         assert kernel(values) == 3.0
         assert type(kernel(values)) is float or kernel.overloads
@@ -259,7 +259,7 @@ def test_a_large_call_is_compiled_at_once_and_found_on_disk_by_the_next(fresh):
 
 
 def test_steps_that_a_call_did_not_take_are_not_charged(fresh):
-    kernel = fresh(lambda values: 150_000, left=lambda values: 149_990)
+    kernel = fresh(lambda values: 40_000, left=lambda values: 39_990)
     for _ in range(30):
         kernel(np.ones(2))
     assert not kernel.overloads

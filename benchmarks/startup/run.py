@@ -37,10 +37,12 @@ def used() -> float:
 
 def measured(source: Path) -> dict[str, float]:
     """CPU seconds of each job, one after the other in a home that was empty."""
+    if not (source / "src" / "rewardmix").is_dir():
+        sys.exit(f"{source} is no checkout: src/rewardmix is not there")
     seconds = {}
     with tempfile.TemporaryDirectory() as home:
         places = {"HOME": home, "XDG_CACHE_HOME": f"{home}/cache", "NUMBA_CACHE_DIR": f"{home}/kernels"}
-        env = {**os.environ, **places, "PYTHONPATH": str(source / "src")}
+        env = {**os.environ, **places, "PYTHONPATH": str((source / "src").resolve())}
         for job, arguments in JOBS.items():
             before = used()
             subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=env, cwd=home)

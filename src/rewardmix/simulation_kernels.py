@@ -140,7 +140,7 @@ def run_markov(tables: Any, policy: Any, stream: Any, states: Any, actions: Any,
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
 
 
-@deferred(lambda tables, controller, stream, states, actions, outcomes: 15 * actions.size)
+@deferred(lambda tables, controller, stream, states, actions, outcomes: 10 * actions.size)
 def run_controller(tables: Any, controller: Any, stream: Any, states: Any, actions: Any, outcomes: Any) -> None:
     """Play a ``FlatController``."""
     num_actions = tables.rewards.shape[1] // tables.initial.size

@@ -29,8 +29,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 PACKAGE = __name__.split(".")[0]
 """Modules of this package are looked into for kernels and constants."""
 
-DEFERRED = 200_000
-"""Steps of Python that are worth a compilation: about a microsecond each."""
+DEFERRED = 50_000
+"""Steps of Python that are worth a compilation, two microseconds each: what a small problem takes once, not twice."""
 
 FunctionCache: Any = caching.FunctionCache  # numba has no types
 Dispatcher: Any = dispatcher.Dispatcher

@@ -218,7 +218,7 @@ def count_dense(symbols: Any, lengths: Any, point: Any, met: Any, visits: Any, s
         begin += lengths[k]
 
 
-@deferred(lambda symbols, *_: symbols.size // 2)
+@deferred(lambda symbols, *_: symbols.size // 4)
 def fill_moves(
     symbols: Any,
     lengths: Any,

@@ -172,19 +172,19 @@ def _logs(values: Any) -> None:
         values[i] = log(values[i])
 
 
-@deferred(lambda values: 10 * values.size)
+@deferred(lambda values: 4 * values.size)
 def _exps(values: Any) -> None:
     for i in range(values.size):
         values[i] = exp(values[i])
 
 
-@deferred(lambda values: 10 * values.size)
+@deferred(lambda values: 4 * values.size)
 def _sins(values: Any) -> None:
     for i in range(values.size):
         values[i] = sin(values[i])
 
 
-@deferred(lambda values, x: 10 * values.size)
+@deferred(lambda values, x: 4 * values.size)
 def _angles(values: Any, x: Any) -> None:
     for i in range(values.size):
         values[i] = angle(values[i], x[i])

@@ -177,7 +177,7 @@ def gather_counts(records: Any, multiplier: Any, shift: Any, firsts: Any, ordere
             out[b, x] = records[slot, SAMPLES] if records[slot, KEY] == key else 0
 
 
-@deferred(lambda records, *_: 2 * records.shape[0])
+@deferred(lambda records, *_: records.shape[0])
 def set_limits(records: Any, growth: Any, known: Any, ordered: Any, num_x: Any, touched: Any) -> None:
     """After everything was planned anew: when the next plan is due for each pair, and which rows have a known pair."""
     for i in range(records.shape[0]):
@@ -282,7 +282,7 @@ def count_played(
 
 def _to_play(tables: Any, choices: Any, counts: Any, kept: Any, stream: Any, until: Any, *_: Any) -> Any:
     """Steps of Python that the episodes until ``until`` take."""
-    return 25 * max(until - counts.progress[EPISODES], 0) * choices.rows.shape[1]
+    return 8 * max(until - counts.progress[EPISODES], 0) * choices.rows.shape[1]
 
 
 @deferred(_to_play, left=_to_play)

@@ -171,7 +171,7 @@ def _sort_bags(symbols: Any, offsets: Any, hashes: Any) -> None:
         hashes[bag] = mixed
 
 
-@deferred(lambda symbols, offsets, hashes, order, leader: symbols.size // 5 + order.size)
+@deferred(lambda symbols, offsets, hashes, order, leader: symbols.size // 10 + order.size // 2)
 def _group_bags(symbols: Any, offsets: Any, hashes: Any, order: Any, leader: Any) -> int:
     """Number the groups of equal neighbours in hash order; unequal bags with one hash stay apart."""
     found = -1

@@ -237,7 +237,7 @@ def _multiply(first: Any, second: Any, values: Any, vector: Any, out: Any) -> No
         out[second[k]] += values[k] * vector[first[k]]
 
 
-@deferred(lambda first, second, votes, signs, parent, sequence: 100 * (4 * first.size + 2 * signs.size))
+@deferred(lambda first, second, votes, signs, parent, sequence: 25 * (4 * first.size + 2 * signs.size))
 def _improve(first: Any, second: Any, votes: Any, signs: Any, parent: Any, sequence: Any) -> None:
     """Flip coordinates, then branches of the tree, as long as the agreement grows."""
     size = signs.size
