@@ -164,11 +164,11 @@ def _met(model: RewardMixingMDP) -> Floats:
     for _ in range(model.horizon):
         visits = visits + law
         law = carried(np.repeat(law / model.num_actions, model.num_actions)[None], model.transition_rows)[0]
-    visits = np.where(_ended(model), 0.0, visits)
+    visits = np.where(ended_states(model), 0.0, visits)
     return visits if visits.any() else np.ones(model.num_states)
 
 
-def _ended(model: RewardMixingMDP) -> NDArray[np.bool_]:
+def ended_states(model: RewardMixingMDP) -> NDArray[np.bool_]:
     """(S,): states that nothing leaves and that pay the same whatever is done, in every context."""
     rows = model.transition_rows
     own = rows[np.arange(rows.shape[0]), np.repeat(np.arange(model.num_states), model.num_actions)]

@@ -27,6 +27,7 @@ def earn_command(
     seed: options.Seed = 0,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
     modules: options.Modules = None,
+    names: options.Names = None,
     out: options.OutFolder = Path("runs/earned"),
     resume: options.Resume = False,
     open_page: options.Open = False,
@@ -34,6 +35,7 @@ def earn_command(
     """Earn in a world of which only the states, actions and horizon are known, and learn on the way."""
     settings = {name: value for name, value in locals().items() if name not in ("out", "resume", "open_page")}
     inputs.check_folder("--out", out)
+    inputs.check_names(names, inputs.contexts_of(contexts))
     place = inputs.model_or_environment(world, modules)
     checkpoint = inputs.checkpoint_of(out, resume)
     if resume and inputs.is_finished(out, settings):
@@ -71,7 +73,7 @@ def _earned(settings: dict[str, Any], place: Any, checkpoint: Path) -> Earned:
 
 def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Path) -> dict[str, Any]:
     from rewardmix import io
-    from rewardmix.report.findings import earned_findings
+    from rewardmix.report.findings import earned_findings, with_names
     from rewardmix.report.folder import write_folder
 
     found = earned_findings(
@@ -81,8 +83,9 @@ def _write_earned(earned: Earned, settings: dict[str, Any], place: Any, out: Pat
         command=shlex.join(["rewardmix", *sys.argv[1:]]),
         settings=settings,
     )
-    summary = write_folder(out, found)
+    summary = write_folder(out, with_names(found, inputs.names_of(settings["names"])))
     io.save(out / "agent.safetensors", earned.agent)
+    terminal.show_headline(summary)
     terminal.show_values(summary["comparison"])
     return summary
 

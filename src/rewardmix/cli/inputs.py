@@ -113,6 +113,26 @@ def reading_of(typed: Mapping[str, Any]) -> dict[str, Any]:
     return {"columns": columns, "reward_values": values, **{name: typed[option] for option, name in named.items()}}
 
 
+def names_of(text: str | None) -> list[str]:
+    """``outdoor,reading`` as names; none where nothing was typed."""
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    if "" in names:
+        refuse("--names", repr(text), "names separated by commas")
+    return names
+
+
+def check_names(text: str | None, contexts: int | str | None) -> None:
+    """Refuse names for another number of types, or twice the same, before anything is learned."""
+    names = names_of(text)
+    if not names:
+        return
+    if isinstance(contexts, int) and len(names) != contexts:
+        refuse("--names", f"{len(names)} names", f"{contexts}, one for each type")
+    again = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if again is not None:
+        refuse("--names", f"{again!r} twice", "a name of its own for each type")
+
+
 def weights_of(text: str | None) -> Any:
     """Shares of the types: numbers, ``uniform``, or None if they are not known."""
     return numbers_of("--weights", text, "uniform")

@@ -54,6 +54,7 @@ def learn_command(
         str | None, typer.Option(help="Values that a reward can take, if the environment does not tell: 0,1,2.")
     ] = None,
     modules: options.Modules = None,
+    names: options.Names = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings.")] = None,
     out: options.OutFolder = Path("runs/latest"),
     resume: options.Resume = False,
@@ -64,6 +65,7 @@ def learn_command(
     typed = {name: value for name, value in locals().items() if name in fields}
     inputs.check_folder("--out", out)
     settings = LearnOptions.of(typed, config)
+    inputs.check_names(settings.names, settings.contexts)
     place = inputs.model_or_environment(settings.world, settings.modules)
     checkpoint = inputs.checkpoint_of(out, resume)
     if resume and inputs.is_finished(out, dataclasses.asdict(settings)):
@@ -74,6 +76,7 @@ def learn_command(
         learned = _learned(settings, place, checkpoint)
     summary = _write(learned, settings, place, out)
     shutil.rmtree(checkpoint, ignore_errors=True)
+    terminal.show_headline(summary)
     _show_learned(learned, time.monotonic() - began)
     terminal.say(f"report: {out / 'report.html'}")
     terminal.answer_run(out, summary)
@@ -136,7 +139,7 @@ def _teller(stages: terminal.Stages, budget: int | None) -> Any:
 
 def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> dict[str, Any]:
     from rewardmix.model import RewardMixingMDP
-    from rewardmix.report.findings import learned_findings
+    from rewardmix.report.findings import learned_findings, with_names
     from rewardmix.report.folder import write_folder
 
     found = learned_findings(
@@ -146,7 +149,7 @@ def _write(learned: Learned, settings: LearnOptions, place: Any, out: Path) -> d
         command=shlex.join(["rewardmix", *sys.argv[1:]]),
         settings=dataclasses.asdict(settings),
     )
-    return write_folder(out, found)
+    return write_folder(out, with_names(found, inputs.names_of(settings.names)))
 
 
 def _show_learned(learned: Learned, seconds: float) -> None:
@@ -185,6 +188,7 @@ class LearnOptions:
     horizon: int | None = None
     rewards: str | None = None
     modules: str | None = None
+    names: str | None = None
 
     @staticmethod
     def of(typed: dict[str, Any], config: Path | None) -> LearnOptions:

@@ -42,6 +42,7 @@ def fit_command(
     ] = 0.5,
     scheduler: options.Scheduler = None,
     processes: options.Processes = 1,
+    names: options.Names = None,
     out: options.OutFolder = Path("runs/fit"),
     open_page: options.Open = False,
 ) -> None:
@@ -51,7 +52,7 @@ def fit_command(
     from rewardmix._core.checks import as_count, as_seed
     from rewardmix.logs.same_world import reading_like
     from rewardmix.logs.workers import executor_of
-    from rewardmix.report.findings import fitted_findings
+    from rewardmix.report.findings import fitted_findings, with_names
     from rewardmix.report.folder import write_folder
     from rewardmix.service.databases import shown_store
 
@@ -60,6 +61,7 @@ def fit_command(
     inputs.check_folder("--out", out)
     source: Any = log[0] if len(log) == 1 else log
     number = None if contexts is None else inputs.contexts_of(contexts)
+    inputs.check_names(names, number)
     shares, reading = inputs.weights_of(weights), inputs.reading_of(settings)
     earlier = None if start is None else inputs.model_of_run("--start", start)
     if earlier is not None:
@@ -81,7 +83,9 @@ def fit_command(
     settings["log"] = [shown_store(one) for one in log]  # an address may have a password
     title = f"Log {settings['log'][0]}"
     command = shlex.join(["rewardmix", *map(shown_store, sys.argv[1:])])
-    summary = write_folder(out, fitted_findings(fitted, title=title, command=command, settings=settings))
+    found = fitted_findings(fitted, title=title, command=command, settings=settings)
+    summary = write_folder(out, with_names(found, inputs.names_of(names)))
+    terminal.show_headline(summary)
     _show_fitted(fitted)
     terminal.say(f"report: {out / 'report.html'}")
     terminal.answer_run(out, summary)

@@ -224,12 +224,16 @@ def _policy_and_model(source: str, model: str | None) -> tuple[Any, RewardMixing
 def report_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that rewardmix learn wrote.")],
     out: Annotated[Path | None, typer.Option(help="File to write; DIR/report.html if none.")] = None,
+    names: options.Names = None,
     open_page: options.Open = False,
 ) -> None:
-    """Make the page of a run again, from its result.json alone."""
+    """Make the page of a run again, from its result.json alone; --names also names its types, in every file."""
     from rewardmix.report import read_result, write_report
+    from rewardmix.report.saved_runs import load_run, save_run
 
     inputs.check_file("--out", out)
+    if names is not None:
+        save_run(load_run(folder).named(inputs.names_of(names)), folder)
     page = write_report(folder, read_result(folder), out)
     terminal.say(str(page))
     terminal.answer(report=str(page))

@@ -70,9 +70,19 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
+def show_headline(summary: Mapping[str, Any]) -> None:
+    """What to make of a run, what to do next, and what the types are."""
+    say(summary["verdict"]["sentence"])
+    say(f"Next: {summary['verdict']['advice']}")
+    for told in summary["types"]:
+        say(f"- {told['sentence']}")
+    say(summary["recognition"]["sentence"])
+
+
 def answer_run(out: Path, summary: Mapping[str, Any]) -> None:
     """The headline of a run as JSON; ``result.json`` of its folder holds everything."""
-    kept = ("title", "seed", "command", "answer", "comparison", "certificate", "unanswered", "earned")
+    told = ("title", "seed", "command", "verdict", "types", "recognition")
+    kept = (*told, "answer", "comparison", "certificate", "unanswered", "earned")
     files = {"folder": str(out), "report": str(out / "report.html")}
     answer(**files, episodes=summary["world"]["episodes"], **{name: summary.get(name) for name in kept})
 

@@ -17,6 +17,7 @@ from rewardmix._core.portable import exps, log, logs
 from rewardmix.evaluation import node_chances
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
+from rewardmix.profiles import ended_states
 
 POINTS = 121
 """Beliefs along an axis."""
@@ -30,11 +31,19 @@ SMALLEST_ODDS = 1e-6
 
 def belief_view(plan: Plan) -> dict[str, Any]:
     """Actions and values over beliefs at the states that matter."""
-    step, visits = looked_at(plan.model.horizon), occupancy(plan)
+    step, visits = looked_at(plan.model.horizon), worth_a_look(plan)
     if plan.model.num_contexts == 2:
         return {"kind": "two", "step": step, **_between_two(plan, step, visits)}
-    state = int(np.argmax(visits[step]))
-    return {"kind": "rays", "step": step, "state": state, **_towards_each(plan, step, state)}
+    first, *more = (int(s) for s in np.argsort(-visits[step], kind="stable")[:MOST_STATES] if visits[step, s] > 0)
+    others = [{"state": state, "rays": _towards_each(plan, step, state)["rays"]} for state in sorted(more)]
+    return {"kind": "rays", "step": step, "state": first, **_towards_each(plan, step, first), "more": others}
+
+
+def worth_a_look(plan: Plan) -> Floats:
+    """(H, S): ``occupancy`` without the states in which nothing is decided any more, unless there are no others."""
+    visits = occupancy(plan)
+    going_on = np.where(ended_states(plan.model), 0.0, visits)
+    return np.where((going_on.sum(axis=1) > 0)[:, None], going_on, visits)
 
 
 def looked_at(horizon: int) -> int:

@@ -1,4 +1,4 @@
-"""Figures over the episodes, on a logarithmic axis: the uncertainty, what was earned, and beliefs in types."""
+"""Figures over the episodes, on a logarithmic axis, and over the steps of one: how sure the policy is of the type."""
 
 from __future__ import annotations
 
@@ -80,6 +80,24 @@ def share_curves(earned: _Data) -> Markup | None:
         shapes.append(path([*curve, (right, curve[-1][1])], f"ring k{m % COLOURS}"))
     told = "In the end " + ", ".join(percent(share) for share in rows[-1][1])
     return drawing(184, "Belief in the share of each type", told, shapes)
+
+
+def certainty_curve(certainty: Sequence[float]) -> Markup | None:
+    """How sure the policy is of the most probable type, after each step."""
+    if len(certainty) < 2:
+        return None
+    left, right, top, bottom = 40.0, WIDTH - 14.0, 14.0, 146.0
+    along, up = scale(0.0, len(certainty) - 1.0, left, right), scale(0.0, 1.0, bottom, top)
+    shapes = [shape for value in (0.0, 0.5, 0.9, 1.0) for shape in _rule(left, right, up(value), percent(value))]
+    for step in ticks(0.0, len(certainty) - 1.0, 6):
+        if step == int(step):
+            shapes += [line(along(step), bottom, along(step), bottom + 4, "axis")]
+            shapes.append(text(along(step), bottom + 16, f"{step:g}", "tick", "middle"))
+    shapes.append(text((left + right) / 2, bottom + 33, "steps of an episode", "label", "middle"))
+    curve = [(along(t), up(sure)) for t, sure in enumerate(certainty)]
+    shapes += [path(curve, "curve"), circle(*curve[-1], 3.5, "solid")]
+    told = f"{percent(certainty[0])} before the first step, {percent(certainty[-1])} after the last"
+    return drawing(184, "Certainty of the most probable type", told, shapes)
 
 
 def _rule(left: float, right: float, y: float, label: str) -> list[Shape]:

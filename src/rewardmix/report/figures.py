@@ -102,17 +102,17 @@ def _pair_labels(rows: int, block: int, left: float, side: float, world: _Data, 
     shapes: list[Shape] = []
     width = world["actions"] / block * side
     below = 6 + rows * side
-    for s, name in enumerate(world["state_names"] if labelled else ()):
+    for s in range(world["states"] if labelled else 0):
         start = left + s * width
         shapes.append(line(start, below, start + width - 2, below, "axis"))
-        fitting = shortened(name, max(3, int(width / 6.4)))
-        shapes.append(text(start + width / 2 - 1, below + 13, fitting, "tick", "middle"))
+        shapes.append(text(start + width / 2 - 1, below + 13, world["state_labels"][s], "tick", "middle"))
     for i in range(rows if labelled else 0):
-        shapes.append(text(left - 6, 7.5 + (i + 0.5) * side, shortened(_action(world, i), 17), "tick", "end"))
+        name = world["action_labels"][i % world["actions"]]
+        shapes.append(text(left - 6, 7.5 + (i + 0.5) * side, name, "tick", "end"))
     every = max(1, math.ceil(13 / width))
     for s in range(0, 0 if labelled else world["states"], every):
-        name = shortened(world["state_names"][s], 12)
-        shapes.append(text(left - 6, 7.5 + (s + 0.5) * width, name, "tick", "end"))
+        label = world["state_labels"][s]
+        shapes.append(text(left - 6, 7.5 + (s + 0.5) * width, label, "tick", "end"))
     return shapes
 
 
@@ -161,14 +161,15 @@ def reward_dots(data: _Data, world: _Data) -> Markup | None:
     shapes: list[Shape] = []
     y, state = 6.0, None
     for row in rows:
-        names = [world["state_names"][row["state"]], world["action_names"][row["action"]]]
+        here, label = world["state_labels"][row["state"]], world["action_labels"][row["action"]]
         if grouped and row["state"] != state:
             state = row["state"]
             y += 12 if shapes else 6
-            shapes.append(text(0, y + 4, shortened(names[0], 30), "tick strong"))
+            name = world["state_names"][state]
+            shapes.append(text(0, y + 4, shortened(name if here == name else f"{here}: {name}", 40), "tick strong"))
             y += 15
         single = grouped or world["states"] == 1
-        label = shortened(names[1], 17) if single else f"{shortened(names[0], 9)} · {shortened(names[1], 8)}"
+        label = label if single else f"{here} · {label}"
         y += 0 if single or shapes else 10
         shapes += _reward_row(row, world, along, left, right, y, label)
         y += 16
@@ -218,7 +219,7 @@ def _all_runs(beliefs: _Data) -> list[Any]:
     if beliefs["kind"] == "two":
         rows = [row["runs"] for part in beliefs["maps"] for row in part["rows"]]
         return [beliefs["curve"]["runs"], *rows]
-    return [ray["runs"] for ray in beliefs["rays"]]
+    return [ray["runs"] for part in (beliefs, *beliefs.get("more", ())) for ray in part["rays"]]
 
 
 def action_key(colours: Mapping[int, str], world: _Data) -> Markup:
@@ -244,10 +245,9 @@ def value_curve(beliefs: _Data, world: _Data, colours: Mapping[int, str]) -> Mar
     for start, end, action in curve["runs"]:
         width = along(end) - along(start)
         shapes.append(box(along(start), top, width, bottom - top, f"band {colours[int(action)]}"))
-        name = world["action_names"][int(action)]
-        if width > 30:
-            middle = (along(start) + along(end)) / 2
-            shapes.append(text(middle, top - 7, shortened(name, max(3, int(width / 6.2))), "tick", "middle"))
+        label = world["action_labels"][int(action)]
+        if len(label) <= int(width / 6.2):  # the key tells the others by their tints
+            shapes.append(text((along(start) + along(end)) / 2, top - 7, label, "tick", "middle"))
     for value in ticks(low, high, 4):
         shapes.append(line(left, up(value), right, up(value), "rule"))
         shapes.append(text(left - 6, up(value) + 3.5, f"{value:g}", "tick", "end"))
@@ -284,7 +284,7 @@ def action_map(part: _Data, world: _Data, colours: Mapping[int, str]) -> Markup:
     return drawing(bottom + 36, f"Actions in {name}", "One row for each step, over the belief", shapes)
 
 
-def belief_rays(beliefs: _Data, world: _Data, colours: Mapping[int, str]) -> Markup:
+def belief_rays(axis: Sequence[float], beliefs: _Data, world: _Data, colours: Mapping[int, str]) -> Markup:
     """More contexts: from what is believed at the start to being sure of one context, the action and the value."""
     left, right, step = 34.0, WIDTH - 12.0, 74.0
     along = scale(0.0, 1.0, left, right)
@@ -302,7 +302,7 @@ def belief_rays(beliefs: _Data, world: _Data, colours: Mapping[int, str]) -> Mar
             shapes.append(box(along(start), top, width, step - 26, f"band {colours[int(action)]}", name))
         for value in (low, high):
             shapes.append(text(left - 5, up(value) + 3.5, f"{value:.1f}", "tick", "end"))
-        shapes.append(path([(along(b), up(v)) for b, v in zip(beliefs["belief"], ray["value"], strict=True)], "curve"))
+        shapes.append(path([(along(b), up(v)) for b, v in zip(axis, ray["value"], strict=True)], "curve"))
     bottom = 20 + step * len(beliefs["rays"]) - 20
     shapes += [text(left, bottom + 8, "as at the start", "tick"), text(right, bottom + 8, "sure", "tick", "end")]
     return drawing(bottom + 14, "Value and action from the first belief to certainty", _told(beliefs, world), shapes)

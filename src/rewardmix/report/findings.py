@@ -17,7 +17,7 @@ from rewardmix.environments import named_like
 from rewardmix.facts import Fact
 from rewardmix.learning import Learned, Truth
 from rewardmix.learning.certificate import truth_of
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, with_type_names
 from rewardmix.moments import Moments
 from rewardmix.online import Earned
 from rewardmix.online.drift import Alarm
@@ -74,6 +74,12 @@ class Findings:
     facts: Sequence[Fact] = ()
     sections: Sequence[Mapping[str, Any]] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
+
+
+def with_names(found: Findings, names: Sequence[str]) -> Findings:
+    """The same with names for the types."""
+    plan = dataclasses.replace(found.plan, model=with_type_names(found.plan.model, names))
+    return dataclasses.replace(found, model=with_type_names(found.model, names), plan=plan)
 
 
 def learned_findings(
@@ -143,7 +149,7 @@ def fitted_findings(
             else {"mean": info.bootstrap.regret, "upper": None, "gap": info.bootstrap.gap},
         },
         comparison=_planned_comparison(fitted.plan),
-        unanswered=[info.recovery.not_identified],
+        unanswered=[fact.sentence for fact in info.recovery.unidentified],
         command=command,
         seed=None if settings is None else settings.get("seed"),
         facts=info.facts,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ FILES = ("model.safetensors", "policy.safetensors", "moments.safetensors", "resu
 
 def write_folder(folder: str | Path, found: Findings) -> dict[str, Any]:
     """Write what a run found into a folder, made if it is not there; the summary that ``result.json`` then holds."""
-    summary = summarise(found)
+    summary = {**summarise(found), "made": made_now()}
     write_parts(Path(folder), found.model, found.plan, found.moments, summary)
     return summary
 
@@ -39,6 +42,13 @@ def write_parts(
     write_result(folder, summary)
     write_report(folder, summary)
     return folder
+
+
+def made_now() -> dict[str, Any]:
+    """When and with what a run was made: for people, no part of what was found."""
+    packages = ("numpy", "scipy", "numba", "highspy", "gymnasium")
+    versions = {"Python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
+    return {"date": datetime.now(UTC).date().isoformat(), "versions": versions}
 
 
 def write_result(folder: Path, summary: Mapping[str, Any]) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from rewardmix.facts import EVIDENCE
-from rewardmix.report import curves, figures, words
+from rewardmix.report import curves, figures, labels, words
 from rewardmix.report.playable import as_json
 from rewardmix.report.result_schema import check_summary
 
@@ -33,9 +33,12 @@ def page(summary: Mapping[str, Any]) -> str:
         session=Markup(_inert(as_json(summary["session"]))),
         policy=_security(script, style),
         lead=words.lead(summary),
+        origin=words.origin(summary),
         cards=words.cards(summary["answer"]),
         figures=_figures(summary),
+        legends=_legends(summary),
         facts=words.facts(summary),
+        unsaid=_unsaid(summary),
         collected=words.collected(summary["earned"]) if summary.get("earned") else "",
         measured=EVIDENCE.get(summary["comparison"].get("measured") or "", "of unknown origin"),
         setting=words.setting(summary["certificate"]),
@@ -77,8 +80,37 @@ def _security(script: str, style: str) -> str:
     )
 
 
+def _unsaid(summary: Mapping[str, Any]) -> list[str]:
+    """What is not proved, without the sentences that the page says elsewhere: every sentence stands on it once."""
+    said = {*summary["unanswered"]}
+    said |= {text for section in summary["sections"] for text in section.get("paragraphs") or ()}
+    return [sentence for sentence in summary["certificate"].get("not_proved") or () if sentence not in said]
+
+
+def _labelled(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The world with labels that fit into the drawings: names, or numbers where some name is too long."""
+    world = summary["world"]
+    states, actions = labels.rooms(summary)
+    return {
+        **world,
+        "state_labels": labels.fitting(world["state_names"], states),
+        "action_labels": labels.fitting(world["action_names"], actions),
+    }
+
+
+def _legends(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the numbers in the drawings stand for, where there are any."""
+    world = _labelled(summary)
+    found = []
+    for what in ("state", "action"):
+        pairs = list(zip(world[f"{what}_labels"], world[f"{what}_names"], strict=True))
+        if any(label not in name.split() for label, name in pairs):
+            found.append({"title": f"{what.capitalize()}s by number", "entries": pairs})
+    return found
+
+
 def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
-    world, beliefs = summary["world"], summary["beliefs"]
+    world, beliefs = _labelled(summary), summary["beliefs"]
     colours = figures.action_colours(beliefs)
     return {
         "comparison": figures.policy_values(summary["comparison"].get("rows", ())),
@@ -86,6 +118,7 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
         "earned": curves.earned_curve(summary["earned"]) if summary.get("earned") else None,
         "shares": curves.share_curves(summary["earned"]) if summary.get("earned") else None,
         "coverage": figures.pair_map(summary["coverage"], world) if summary["coverage"] else None,
+        "certainty": curves.certainty_curve(summary["recognition"]["certainty"]) if "recognition" in summary else None,
         "rewards": figures.reward_dots(summary["rewards"], world),
         "key": figures.action_key(colours, world),
         "beliefs": _belief_figures(beliefs, world, colours),
@@ -100,6 +133,9 @@ def _belief_figures(beliefs: Mapping[str, Any], world: Mapping[str, Any], colour
     where = f"in {world['state_names'][beliefs['state']]} at step {beliefs['step'] + 1}"
     if beliefs["kind"] == "rays":
         caption = f"Rewards still to come {where}, over how sure the policy is."
-        return [{"caption": caption, "drawing": figures.belief_rays(beliefs, world, colours)}]
+        axis, parts = beliefs["belief"], (beliefs, *beliefs.get("more", ()))
+        captions = [caption, *(f"The same in {world['state_names'][part['state']]}." for part in parts[1:])]
+        drawings = [figures.belief_rays(axis, part, world, colours) for part in parts]
+        return [{"caption": text, "drawing": one} for text, one in zip(captions, drawings, strict=True)]
     curve = figures.value_curve(beliefs, world, colours)
     return [{"caption": f"Rewards still to come {where}.", "drawing": curve}] if curve else []

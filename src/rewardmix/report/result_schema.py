@@ -234,6 +234,7 @@ def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
         "command": _text,
         "seed": _scalar,
         "planned": _tuple(_number, _number),
+        "made_": _fields(**_each(_text, "date"), versions=_fields()),
         "verdict_": _fields(**_each(_text, "what sentence advice")),
         "types_": _list(_fields(**_TYPE), contexts, contexts),
         "recognition_": _fields(**_RECOGNITION),
@@ -270,7 +271,8 @@ def _beliefs(state: Check, action: Check, context: Check) -> Check:
     two = _fields(state=state, step=_within(0), curve=curve, maps=_list(_fields(state=state, rows=_list(row, 1))))
     last = _list(_tuple(_number, _number, action), 1)
     ray = _fields(context=context, value=_list(_number, 1), runs=last)
-    rays = _fields(state=state, step=_within(0), belief=_list(_number), rays=_list(ray, 1))
+    more = _list(_fields(state=state, rays=_list(ray, 1)))
+    rays = _fields(state=state, step=_within(0), belief=_list(_number), rays=_list(ray, 1), more_=more)
 
     def check(where: str, value: Any) -> None:
         _fields(kind=_one_of("two", "rays"))(where, value)
@@ -284,7 +286,8 @@ def _check_curve(beliefs: Mapping[str, Any]) -> None:
     if beliefs["kind"] == "two":
         curves = {"curve.value": (beliefs["curve"]["belief"], beliefs["curve"]["value"])}
     else:
-        curves = {f"rays[{i}].value": (beliefs["belief"], ray["value"]) for i, ray in enumerate(beliefs["rays"])}
+        every = [*beliefs["rays"], *(ray for part in beliefs.get("more", ()) for ray in part["rays"])]
+        curves = {f"rays[{i}].value": (beliefs["belief"], ray["value"]) for i, ray in enumerate(every)}
     for name, (axis, values) in curves.items():
         if len(axis) != len(values):
             refuse(f"summary.beliefs.{name}", f"{len(values)} values", f"{len(axis)}, as many as beliefs")

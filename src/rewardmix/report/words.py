@@ -129,6 +129,24 @@ def collected(earned: Mapping[str, Any]) -> str:
     return f"{text}. It changed what it plays {count(times)} {'time' if times == 1 else 'times'}."
 
 
+def origin(summary: Mapping[str, Any]) -> list[str]:
+    """Where it comes from: date, data, versions, in this order; what is not known is left out."""
+    made, record = summary.get("made"), summary["record"]
+    notes = (record.get("fit") or {}).get("notes") or {}
+    episodes = summary["world"]["episodes"]
+    out = [f"Made on {made['date']}."] if made else []
+    if notes.get("name") and notes.get("rows"):
+        period = notes.get("period")
+        dates = f", {period[0]} to {period[1]}" if period else ""
+        out.append(f"From {count(notes['rows'])} rows of {notes['name']}{dates}: {count(notes['kept'])} episodes.")
+    elif episodes:
+        out.append(f"From {count(episodes)} episodes, played for it.")
+    if made:
+        others = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+        out.append(f"rewardmix {summary['rewardmix']}, {others}.")
+    return out
+
+
 def cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The headline: what the policy earns, what it falls short of, what adapting is worth."""
     measured = answer["measured"]
@@ -151,6 +169,7 @@ def cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 SETTING_SENTENCES = {
+    "a log": "Learned from a log: nothing was tried, and nothing is guaranteed.",
     "practical": "Confidence levels were scaled so that few episodes are useful. What follows from them is a "
     "rule of thumb, not a guarantee.",
     "theory": "Radii have explicit constants. What is listed as shown had every premise checked; the constant of the "
@@ -166,7 +185,7 @@ def setting(certificate: Mapping[str, Any]) -> str:
 
 
 def facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The certificate's numbers, each with what it means; what is not known is left out."""
+    """The certificate's numbers for the appendix, each with what it means; what is not known is left out."""
     certificate = summary["certificate"]
     covered = certificate.get("coverage") or summary["coverage"] or {}
     bootstrap, played = certificate.get("bootstrap_regret") or {}, certificate.get("validation") or {}
@@ -180,11 +199,14 @@ def facts(summary: Mapping[str, Any]) -> list[dict[str, str]]:
         (True, "Planned in the model", between(*summary["planned"]),
          "in the recovered model, optimistic by nature; not a measurement"),
         (certificate.get("uncertainty"), "Uncertainty V\N{SUBSCRIPT ZERO}", fine(certificate.get("uncertainty")),
-         "when exploration stopped"),
+         "when exploration stopped: how much of an episode may lead to pairs that are not yet known; 1 is all of it"),
         (covered.get("seen"), "Pairs of state-actions", f"{count(covered.get('seen'))} seen", meetings),
         (certificate.get("kappa"), "Kappa", fine(certificate.get("kappa")),
-         f"the factor on all radii at which magnitudes exist{_at_weights(certificate)}; about 1 or less is consistent"),
-        (agreement or None, "Agreement", agreement, "with the recovered model"),
+         "how many times wider the intervals would have to be for one model to explain all pairs"
+         f"{_at_weights(certificate)}; about 1 or less: as they are, they fit together"),
+        (agreement or None, "Agreement", agreement,
+         "three ways to look at the same pairs: how much types differ (magnitudes), which way round (signs), and the "
+         "likelihood of whole episodes; each is held against the recovered model"),
         (bootstrap.get("mean"), "Bootstrap regret", fine(bootstrap.get("mean")),
          f"an estimate, {fine(bootstrap.get('upper'))} in the worst resample; better plans may add "
          f"{fine(bootstrap.get('gap'))}; blind to what was never entered"),
@@ -208,4 +230,4 @@ def _verdict(verdict: Any) -> str:
         return "agree" if verdict else "disagree"
     if isinstance(verdict, float):
         return f"agree in {percent(verdict, 1)}"
-    return "not asked" if verdict is None else str(verdict)
+    return "were not looked at" if verdict is None or verdict == "not asked" else str(verdict)
