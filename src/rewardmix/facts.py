@@ -189,7 +189,7 @@ SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "people, a world that drifts, or few visits where the plan goes.",
     "validation": "The policy was tried in {episodes:.0f} fresh episodes: {value:.4f} ({lower:.4f} .. {upper:.4f}).",
     "planned value": "The planned value is optimistic: model and policy were fitted to the same episodes.",
-    "bootstrap": "The bootstrap regret is an estimate, {mean:.5f} (largest {upper:.5f}), and blind for states that no "
+    "bootstrap": "The bootstrap regret is an estimate, {mean:.5f} (largest {upper:.5f}), and blind to states that no "
     "episode entered.",
     "plan left open": "Planning in the recovered model ended at a gap of {gap:.2g}, not the {asked:.2g} asked for "
     "({reason}).",
@@ -197,7 +197,7 @@ SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "by that much.",
     "separation": "That the types are separated by {separation:g} is taken as it was told.",
     "theorem": _theorem,
-    "setting": "The {setting} setting proves nothing about the true world: {guarantee}.",
+    "setting": "What the {setting} setting guarantees about the true world: {guarantee}.",
     "no resamples": "The regret was not estimated: no resamples were asked for.",
     "no episodes": "The regret was not estimated: the episodes themselves were not kept.",
     "not tried": "The policy was not tried in the world on fresh episodes.",

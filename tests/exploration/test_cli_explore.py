@@ -21,7 +21,7 @@ def test_explore_saves_moments_and_episodes(tmp_path):
     assert shown.exit_code == 0, shown.output
     assert "uncertainty V_0" in shown.output
     assert "pairs possible, never seen" in shown.output
-    assert "Guarantee: none by proof" in shown.output
+    assert "Guarantee: none, its confidence levels were fitted to experiments" in shown.output
     assert isinstance(load(episodes), Episodes)
     assert load(moments) == Moments.of(load(episodes))
     assert load(moments).episodes == 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import re
@@ -18,8 +19,8 @@ from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.moments import Moments
 from rewardmix.planning import plan
 from rewardmix.policy import uniform
-from rewardmix.report import Findings, page, summarise, words
-from rewardmix.report.beliefs import occupancy, reach
+from rewardmix.report import Findings, labels, page, summarise, words
+from rewardmix.report.beliefs import belief_view, occupancy, reach
 from rewardmix.report.findings import learned_findings
 from rewardmix.report.summary import IMPOSSIBLE, MOST_ROWS, pair_coverage
 from rewardmix.report.svg import ticks
@@ -209,7 +210,9 @@ def test_page_is_the_same_from_json_and_needs_nothing_else(shop):
     text = page(shop)
     assert page(json.loads(json.dumps(shop))) == text
     assert re.findall(r"https?://[^\"'\s]+", text) == ["http://www.w3.org/2000/svg"]
-    assert set(re.findall(r"(?:src|href)=\"([^\"]*)\"", text)) == {"data:,", "#session-title"}
+    links = set(re.findall(r"(?:src|href)=\"([^\"]*)\"", text)) - {"data:,"}
+    assert "#session-title" in links
+    assert links == {f"#{name}" for name in re.findall(r"<h2 id=\"([^\"]*)\"", text)} - {"#verdict"}
     assert "url(" not in text
     assert "@import" not in text
     assert len(text) < 200_000
@@ -253,7 +256,7 @@ def test_other_data_are_refused():
 def test_kappa_is_shown_with_what_is_known_of_the_weights(shop):
     for taken, said in (("known", False), ("estimated", True)):
         certificate = {**CERTIFICATE, "kappa_weights": taken}
-        assert (f"magnitudes exist, with weights {taken}" in page({**shop, "certificate": certificate})) == said
+        assert (f"explain all pairs, with weights {taken}" in page({**shop, "certificate": certificate})) == said
 
 
 def test_open_questions_are_one_sentence_each():
@@ -324,3 +327,60 @@ def test_text_has_contrast_in_light_and_dark(shop):
         for i in range(8):  # shapes need 3 to 1
             light, dark = sorted((luminance(colours[f"k{i}"]), luminance(colours["sheet"])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 3, i
+
+
+def test_the_page_begins_with_the_verdict_and_the_types(shop):
+    text = html.unescape(page(shop))
+    first = text.index(shop["verdict"]["sentence"])
+    assert first < text.index(shop["verdict"]["advice"]) < text.index(shop["types"][0]["sentence"])
+    assert text.index(shop["types"][-1]["sentence"]) < text.index('class="cards"')
+    assert shop["recognition"]["sentence"] in text
+
+
+def test_every_sentence_stands_on_the_page_once(shop):
+    twice = "Some sentence that a log is described by."
+    section = {"title": "What the log holds", "paragraphs": [twice], "columns": [], "rows": []}
+    certificate = {**CERTIFICATE, "not_proved": [*CERTIFICATE["not_proved"], twice]}
+    text = page({**shop, "certificate": certificate, "sections": [section], "unanswered": []})
+    for sentence in certificate["not_proved"]:
+        assert html.unescape(text).count(sentence) == 1
+
+
+def test_date_and_versions_are_told_where_they_are_known(shop):
+    made = {"date": "2031-02-03", "versions": {"Python": "3.99", "numpy": "9.9"}}
+    text = page({**shop, "made": made})
+    assert "Made on 2031-02-03." in text
+    assert f"rewardmix {shop['rewardmix']}, Python 3.99, numpy 9.9." in text
+    assert "Made on" not in page(shop)
+
+
+def test_no_ended_state_is_the_example():
+    """Nearly all episodes are over at the step that is looked at."""
+    transition = np.zeros((5, 4, 5))
+    transition[:4, :, :4], transition[:4, :, 4], transition[4, :, 4] = 0.1 * SHOP.transition, 0.9, 1.0
+    for contexts in (2, 3):
+        laws = np.random.default_rng(5).random((contexts, 5, 4))
+        laws[:, 4] = 0.0
+        model = replace(
+            SHOP,
+            transition=transition,
+            initial=np.append(SHOP.initial, 0.0),
+            rewards=laws,
+            weights=np.full(contexts, 1 / contexts),
+            state_names=(*SHOP.state_names, "end"),
+        )
+        shown = belief_view(plan(model))
+        places = [shown["state"], *(part["state"] for part in (*shown.get("maps", ()), *shown.get("more", ())))]
+        assert 4 not in places
+        assert len(set(places)) > 1  # the types are shown in several states
+
+
+def test_labels_are_names_that_fit_or_numbers():
+    assert labels.fitting(["home", "cart"], 4) == ["home", "cart"]
+    assert labels.fitting(["row 1 column 1", "row 1 column 2"], 9) == ["1", "2"]
+    assert labels.fitting(["state 1", "state 12"], 3) == ["1", "12"]
+    names = tuple(f"row {i} column {j}" for i in range(2) for j in range(2))
+    text = page(summary_of(replace(SHOP, state_names=names)))
+    assert "<b>4</b> row 1 column 1" in text
+    assert "States by number" not in page(summary_of(SHOP))
+    assert "…" not in text[: text.index("<script")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -33,7 +34,9 @@ def page(summary: Mapping[str, Any]) -> str:
         session=Markup(_inert(as_json(summary["session"]))),
         policy=_security(script, style),
         lead=words.lead(summary),
+        title=_breakable(summary["title"]),
         origin=words.origin(summary),
+        versions=words.versions(summary),
         cards=words.cards(summary["answer"]),
         figures=_figures(summary),
         legends=_legends(summary),
@@ -80,11 +83,16 @@ def _security(script: str, style: str) -> str:
     )
 
 
+def _breakable(title: str) -> Markup:
+    """A title that may be broken behind its marks, rather than in its words."""
+    return Markup("<wbr>").join(re.findall(r"[^,:=/_]*[,:=/_]|[^,:=/_]+", title))
+
+
 def _unsaid(summary: Mapping[str, Any]) -> list[str]:
     """What is not proved, without the sentences that the page says elsewhere: every sentence stands on it once."""
     said = {*summary["unanswered"]}
     said |= {text for section in summary["sections"] for text in section.get("paragraphs") or ()}
-    return [sentence for sentence in summary["certificate"].get("not_proved") or () if sentence not in said]
+    return [sentence for sentence in summary["certificate"].get("not_proved") or () if str(sentence) not in said]
 
 
 def _labelled(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +112,7 @@ def _legends(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for what in ("state", "action"):
         pairs = list(zip(world[f"{what}_labels"], world[f"{what}_names"], strict=True))
-        if any(label not in name.split() for label, name in pairs):
+        if any(label != name and label not in name.split() for label, name in pairs):
             found.append({"title": f"{what.capitalize()}s by number", "entries": pairs})
     return found
 

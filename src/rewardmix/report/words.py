@@ -107,18 +107,19 @@ def lead(summary: Mapping[str, Any]) -> str:
     """The first sentence of the page."""
     world = summary["world"]
     refined = f", {count(world['refined'])} of them played where models differ" if world.get("refined") else ""
-    seen = f"From {count(world['episodes'])} episodes{refined}, a" if world["episodes"] else "A"
+    seen = f"From {counted(world['episodes'], 'episode')}{refined}, a" if world["episodes"] else "A"
     states = f"{world['states']} states, " if world["states"] > 1 else ""
+    sizes = f"{states}{counted(world['actions'], 'action')}"
     return (
-        f"{seen} policy was learned for episodes of {world['horizon']} steps ({states}{world['actions']} actions) that "
-        f"each belong to one of {world['contexts']} hidden types. It finds out which while it acts."
+        f"{seen} policy was learned for episodes of {counted(world['horizon'], 'step')} ({sizes}) that each belong to "
+        f"one of {world['contexts']} hidden types. It finds out which while it acts."
     )
 
 
 def collected(earned: Mapping[str, Any]) -> str:
     """What was collected while the policy was learned."""
     number = earned["points"][-1][0] if earned["points"] else 0
-    text = f"It collected {decimal(earned['total'], 0)} in {count(number)} episodes"
+    text = f"It collected {decimal(earned['total'], 0)} in {counted(number, 'episode')}"
     if number:
         text += f", {decimal(earned['total'] / number)} an episode"
     if earned["best"] is not None:
@@ -126,25 +127,35 @@ def collected(earned: Mapping[str, Any]) -> str:
     if earned["regret"] is not None:
         text += f", so that learning cost {decimal(earned['regret'], 0)} in all, as expected of the policies played"
     times = len(earned["switches"])
-    return f"{text}. It changed what it plays {count(times)} {'time' if times == 1 else 'times'}."
+    return f"{text}. It changed what it plays {counted(times, 'time')}."
 
 
-def origin(summary: Mapping[str, Any]) -> list[str]:
-    """Where it comes from: date, data, versions, in this order; what is not known is left out."""
-    made, record = summary.get("made"), summary["record"]
-    notes = (record.get("fit") or {}).get("notes") or {}
+def origin(summary: Mapping[str, Any]) -> str:
+    """When it was made, and from which data, as far as that is known."""
+    made, notes = summary.get("made"), (summary["record"].get("fit") or {}).get("notes") or {}
     episodes = summary["world"]["episodes"]
     out = [f"Made on {made['date']}."] if made else []
     if notes.get("name") and notes.get("rows"):
-        period = notes.get("period")
-        dates = f", {period[0]} to {period[1]}" if period else ""
-        out.append(f"From {count(notes['rows'])} rows of {notes['name']}{dates}: {count(notes['kept'])} episodes.")
+        out.append(f"From {count(notes['rows'])} rows of {notes['name']}: {counted(notes.get('kept'), 'episode')}.")
     elif episodes:
-        out.append(f"From {count(episodes)} episodes, played for it.")
-    if made:
-        others = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
-        out.append(f"rewardmix {summary['rewardmix']}, {others}.")
-    return out
+        out.append(f"From {counted(episodes, 'episode')}, played for it.")
+    return " ".join(out)
+
+
+def versions(summary: Mapping[str, Any]) -> str:
+    """What it was made with."""
+    made = summary.get("made") or {"versions": {}}
+    return (
+        ", ".join(
+            f"{name} {version}" for name, version in {"rewardmix": summary["rewardmix"], **made["versions"]}.items()
+        )
+        + "."
+    )
+
+
+def counted(number: float | None, noun: str) -> str:
+    """A number with its noun: 1 episode, 2 episodes."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
