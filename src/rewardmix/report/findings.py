@@ -141,7 +141,7 @@ def fitted_findings(
             "setting": "a log",
             "stopped": "the end of the log",
             "proved": [],
-            "not_proved": list(info.sentences),
+            "not_proved": [sentence for sentence in info.sentences if sentence != info.recovery.not_identified],
             "planned": [fitted.plan.lower, fitted.plan.upper],
             "validation": None if validation is None else {**validation, "measured": "logged"},
             "bootstrap_regret": None
@@ -378,7 +378,7 @@ def _types_section(info: FitInfo) -> dict[str, Any]:
 def _log_sections(fitted: Fitted) -> list[dict[str, Any]]:
     info, schema = fitted.info, fitted.info.schema
     tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
-    return [
+    sections = [
         {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
         {
             "title": "What the log holds",
@@ -397,5 +397,8 @@ def _log_sections(fitted: Fitted) -> list[dict[str, Any]]:
             "columns": [],
             "rows": [],
         },
-        {"title": "What to make of it", "paragraphs": list(info.sentences), "columns": [], "rows": []},
     ]
+    said = {text for section in sections for text in section["paragraphs"]}
+    said |= {info.recovery.not_identified, *(finding.sentence for finding in info.checkup.broken)}
+    left = [sentence for sentence in info.sentences if sentence not in said]
+    return [*sections, {"title": "What else was found", "paragraphs": left, "columns": [], "rows": []}]
