@@ -90,7 +90,7 @@ bench-full: $(VENV)/bench
 	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run || exit 1; done
 
 clean:
-	rm -rf .venv .venv-* docs/_build docs/_figures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* docs/_build docs/_figures docs/_sample .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/python:

@@ -21,17 +21,21 @@ extensions = [
     "sphinx.ext.viewcode",
     "plain_math",
     "pictures",
+    "commands",
+    "sample",
     "self_contained",
     "studies",
 ]
 html_math_renderer = "mathml"
 highlight_language = "none"  # formulas and commands that are set in are not Python; fences name their language
 html_static_path = ["_static"]
+html_extra_path = ["_sample"]  # filled by the extension ``sample``, which runs later than Sphinx looks for it
+(Path(__file__).parent / "_sample").mkdir(exist_ok=True)
 html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "rewardmix"
 html_show_copyright = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_sample"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"

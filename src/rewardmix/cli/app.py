@@ -30,7 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS: dict[str, Callable[..., None]] = {
+
+COMMANDS: dict[str, Callable[..., None]] = {
     "learn": learn_command,
     "earn": earn_command,
     "serve": serve_command,
@@ -50,10 +51,12 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "export": model_commands.export_command,
     "report": model_commands.report_command,
 }
+"""Every command, in the order of the help."""
+
 _WITHOUT_RESULT = ("serve", "export")
 """Commands that write no result for people: one listens, one prints a file."""
 
-for _name, _command in _COMMANDS.items():
+for _name, _command in COMMANDS.items():
     app.command(_name)(_command if _name in _WITHOUT_RESULT else with_voice(_command))
 
 

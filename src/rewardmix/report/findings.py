@@ -22,9 +22,10 @@ from rewardmix.moments import Moments
 from rewardmix.online import Earned
 from rewardmix.online.drift import Alarm
 from rewardmix.planning import Plan, compare_plan
+from rewardmix.report.log_sections import log_sections
 
 if TYPE_CHECKING:  # only where there is a log
-    from rewardmix.logs import FitInfo, Fitted
+    from rewardmix.logs import Fitted
     from rewardmix.recovery import RecoveryInfo
 
 
@@ -153,7 +154,7 @@ def fitted_findings(
         command=command,
         seed=None if settings is None else settings.get("seed"),
         facts=info.facts,
-        sections=_log_sections(fitted),
+        sections=log_sections(fitted),
         record={
             "settings": dict(settings or {}),
             "weights": fitted.model.weights.tolist(),
@@ -355,50 +356,3 @@ def _log_record(fitted: Fitted) -> dict[str, Any]:
         "passes": info.passes,
         "loglik": info.recovery.loglik,
     }
-
-
-def _types_section(info: FitInfo) -> dict[str, Any]:
-    """How many types there are: by held-out episodes if the number was chosen, otherwise by the criterion alone."""
-    if info.choice is None:
-        rows = [[str(m), f"{value:.1f}"] for m, value in sorted(info.criterion.items())]
-        text = "Bayesian information criterion; the smallest is best."
-        return {"title": "How many types", "paragraphs": [text], "columns": ["types", "criterion"], "rows": rows}
-    rows = [
-        [str(m), "" if m == 1 else f"{trial.gain:+.4f} ± {trial.error:.4f}", f"{trial.criterion:.1f}"]
-        for m, trial in info.choice.trials.items()
-    ]
-    text = (
-        "Log-likelihood an episode of held-out episodes, above one type less, with its standard error; a type is added "
-        "unless that is clearly negative. Beside it the Bayesian information criterion, which tends to ask for too few."
-    )
-    columns = ["types", "held-out gain", "criterion"]
-    return {"title": "How many types", "paragraphs": [info.choice.sentence, text], "columns": columns, "rows": rows}
-
-
-def _log_sections(fitted: Fitted) -> list[dict[str, Any]]:
-    info, schema = fitted.info, fitted.info.schema
-    tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
-    sections = [
-        {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
-        {
-            "title": "What the log holds",
-            "paragraphs": [
-                f"{info.notes.kept} episodes, {info.notes.rows} rows read.",
-                info.coverage.sentence,
-                info.support.sentence,
-            ],
-            "columns": ["state", "action never tried"] if tried else [],
-            "rows": tried,
-        },
-        _types_section(info),
-        {
-            "title": "What is taken for granted",
-            "paragraphs": list(info.checkup.sentences),
-            "columns": [],
-            "rows": [],
-        },
-    ]
-    said = {text for section in sections for text in section["paragraphs"]}
-    said |= {info.recovery.not_identified, *(finding.sentence for finding in info.checkup.broken)}
-    left = [sentence for sentence in info.sentences if sentence not in said]
-    return [*sections, {"title": "What else was found", "paragraphs": left, "columns": [], "rows": []}]
