@@ -111,7 +111,7 @@ class RewardMixingMDP:
 
     @property
     def state_labels(self) -> tuple[str, ...]:
-        """What people read for the states: their names, or numbers from 1."""
+        """What people read for the states, which is their names, or numbers from 1."""
         return self.state_names or _numbered("state", self.num_states)
 
     @property
