@@ -43,13 +43,13 @@ class Telling:
 
     @cached_property
     def result(self) -> Mapping[str, Any]:
-        """All that the page shows, as plain data: what ``result.json`` holds."""
+        """All that the page shows, as plain data, which is what ``result.json`` holds."""
         found: Mapping[str, Any] = looked_up("report.saved_runs", "result_of")(self)
         return found
 
     @property
     def types(self) -> tuple[TypeProfile, ...]:
-        """The types in words: how frequent each is, and what it likes and dislikes."""
+        """The types in words, how frequent each is, and what it likes and dislikes."""
         return type_profiles(self.model)
 
     @cached_property
