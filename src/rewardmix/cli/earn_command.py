@@ -27,7 +27,7 @@ def earn_command(
     seed: options.Seed = 0,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
     modules: options.Modules = None,
-    names: options.Names = None,
+    names: options.TypeNames = None,
     out: options.OutFolder = Path("runs/earned"),
     resume: options.Resume = False,
     open_page: options.Open = False,

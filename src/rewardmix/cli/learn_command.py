@@ -54,7 +54,7 @@ def learn_command(
         str | None, typer.Option(help="Values that a reward can take, if the environment does not tell: 0,1,2.")
     ] = None,
     modules: options.Modules = None,
-    names: options.Names = None,
+    names: options.TypeNames = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings.")] = None,
     out: options.OutFolder = Path("runs/latest"),
     resume: options.Resume = False,

@@ -42,7 +42,7 @@ def fit_command(
     ] = 0.5,
     scheduler: options.Scheduler = None,
     processes: options.Processes = 1,
-    names: options.Names = None,
+    names: options.TypeNames = None,
     out: options.OutFolder = Path("runs/fit"),
     open_page: options.Open = False,
 ) -> None:

@@ -224,7 +224,7 @@ def _policy_and_model(source: str, model: str | None) -> tuple[Any, RewardMixing
 def report_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that rewardmix learn wrote.")],
     out: Annotated[Path | None, typer.Option(help="File to write; DIR/report.html if none.")] = None,
-    names: options.Names = None,
+    names: options.TypeNames = None,
     open_page: options.Open = False,
 ) -> None:
     """Make the page of a run again, from its result.json alone; --names also names its types, in every file."""

@@ -14,7 +14,7 @@ LETTER = 6.4
 BESIDE = (9, 8)
 """Letters of a state and of an action that stand beside a row together."""
 
-ALONE = 17
+BY_ITSELF = 17
 """Letters of an action that stands there alone."""
 
 
@@ -22,7 +22,7 @@ def rooms(summary: Mapping[str, Any]) -> tuple[int, int]:
     """Letters that the drawings of a page have for a state, and for an action."""
     world, rows, coverage = summary["world"], summary["rewards"]["rows"], summary["coverage"]
     alone = world["states"] == 1 or len(rows) >= 2 * len({row["state"] for row in rows})
-    states, actions = (ALONE, ALONE) if alone else BESIDE
+    states, actions = (BY_ITSELF, BY_ITSELF) if alone else BESIDE
     if coverage is not None:
         cells = len(coverage["cells"])
         named = coverage["block"] == 1 and cells <= 24

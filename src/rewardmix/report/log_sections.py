@@ -30,7 +30,7 @@ def log_sections(fitted: Fitted) -> list[dict[str, Any]]:
     """Sections in the order of the page; every sentence stands in one of them."""
     info, schema = fitted.info, fitted.info.schema
     tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
-    sections = [
+    sections: list[dict[str, Any]] = [
         {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
         {
             "title": "What the log holds",

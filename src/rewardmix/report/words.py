@@ -107,11 +107,11 @@ def lead(summary: Mapping[str, Any]) -> str:
     """The first sentence of the page."""
     world = summary["world"]
     refined = f", {count(world['refined'])} of them played where models differ" if world.get("refined") else ""
-    seen = f"From {counted(world['episodes'], 'episode')}{refined}, a" if world["episodes"] else "A"
+    seen = f"From {_so_many(world['episodes'], 'episode')}{refined}, a" if world["episodes"] else "A"
     states = f"{world['states']} states, " if world["states"] > 1 else ""
-    sizes = f"{states}{counted(world['actions'], 'action')}"
+    sizes = f"{states}{_so_many(world['actions'], 'action')}"
     return (
-        f"{seen} policy was learned for episodes of {counted(world['horizon'], 'step')} ({sizes}) that each belong to "
+        f"{seen} policy was learned for episodes of {_so_many(world['horizon'], 'step')} ({sizes}) that each belong to "
         f"one of {world['contexts']} hidden types. It finds out which while it acts."
     )
 
@@ -119,7 +119,7 @@ def lead(summary: Mapping[str, Any]) -> str:
 def collected(earned: Mapping[str, Any]) -> str:
     """What was collected while the policy was learned."""
     number = earned["points"][-1][0] if earned["points"] else 0
-    text = f"It collected {decimal(earned['total'], 0)} in {counted(number, 'episode')}"
+    text = f"It collected {decimal(earned['total'], 0)} in {_so_many(number, 'episode')}"
     if number:
         text += f", {decimal(earned['total'] / number)} an episode"
     if earned["best"] is not None:
@@ -127,7 +127,7 @@ def collected(earned: Mapping[str, Any]) -> str:
     if earned["regret"] is not None:
         text += f", so that learning cost {decimal(earned['regret'], 0)} in all, as expected of the policies played"
     times = len(earned["switches"])
-    return f"{text}. It changed what it plays {counted(times, 'time')}."
+    return f"{text}. It changed what it plays {_so_many(times, 'time')}."
 
 
 def origin(summary: Mapping[str, Any]) -> str:
@@ -136,9 +136,9 @@ def origin(summary: Mapping[str, Any]) -> str:
     episodes = summary["world"]["episodes"]
     out = [f"Made on {made['date']}."] if made else []
     if notes.get("name") and notes.get("rows"):
-        out.append(f"From {count(notes['rows'])} rows of {notes['name']}: {counted(notes.get('kept'), 'episode')}.")
+        out.append(f"From {count(notes['rows'])} rows of {notes['name']}: {_so_many(notes.get('kept'), 'episode')}.")
     elif episodes:
-        out.append(f"From {counted(episodes, 'episode')}, played for it.")
+        out.append(f"From {_so_many(episodes, 'episode')}, played for it.")
     return " ".join(out)
 
 
@@ -153,7 +153,7 @@ def versions(summary: Mapping[str, Any]) -> str:
     )
 
 
-def counted(number: float | None, noun: str) -> str:
+def _so_many(number: float | None, noun: str) -> str:
     """A number with its noun: 1 episode, 2 episodes."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
