@@ -154,6 +154,7 @@ def test_names_are_part_of_a_run(results, tmp_path):
         assert again.result["world"]["context_names"] == ["walkers", "readers"]
         renamed = rm.load(again.named(["a", "b"]).save(tmp_path / f"{kind} again"))
         assert [t.name for t in renamed.types] == renamed.result["session"]["context_names"] == ["a", "b"]
+        assert [t["name"] for t in renamed.result["types"]] == ["a", "b"]
         page = (tmp_path / f"{kind} again" / "report.html").read_text()
         assert "walkers" not in page
 
