@@ -42,7 +42,7 @@ def test_a_job_that_fails_is_undone_alone(store):
     assert [futures[0].result(), futures[2].result()] == [1, 2]
     with pytest.raises(KeyError):
         futures[1].result()
-    assert store.submit(lambda records: (records.count_sessions(), records.count_open())).result() == (2, 2)
+    assert store.submit(lambda records: (records.count_sessions(), records.totals().open)).result() == (2, 2)
 
 
 def test_a_full_disk_refuses_whole_jobs_and_the_store_recovers(store):
@@ -72,7 +72,7 @@ def test_idle_sessions_do_not_count_as_open(store):
         store.submit(add(number)).result()
     assert store.submit(lambda records: records.close_idle(4.5, 3)).result() == 3
     assert store.submit(lambda records: records.close_idle(4.5, 3)).result() == 2
-    assert store.submit(lambda records: records.count_open()).result() == 5
+    assert store.submit(lambda records: records.totals().open).result() == 5
 
 
 def test_a_store_is_known_by_its_file_and_nothing_else_is_taken_for_one(tmp_path):

@@ -170,7 +170,10 @@ def is_store(path: str | Path) -> bool:
 
 
 class PostgresDatabase:
-    """A schema called rewardmix in a PostgreSQL. Transactions that write take one lock, so that they come in a row."""
+    """A schema called rewardmix in a PostgreSQL. Transactions that write take one lock, so that they come in a row.
+
+    Within a transaction statements are sent without a wait for the ones before, until somebody asks for rows.
+    """
 
     def __init__(self, address: str, new: bool) -> None:
         try:
@@ -178,6 +181,7 @@ class PostgresDatabase:
         except ImportError as error:
             raise ImportError("PostgreSQL needs psycopg: pip install 'rewardmix[postgres]'") from error
         self._library, self._address = psycopg, address
+        self._pipeline: Any = None
         self.failures: type[Exception] = psycopg.Error
         try:
             self._connection = self._connect()
@@ -209,7 +213,8 @@ class PostgresDatabase:
             refuse("store", repr(shown_store(self._address)), "a store of rewardmix serve")
         if found is None:
             self.ask("CREATE SCHEMA IF NOT EXISTS rewardmix")
-            self.ask(SCHEMA_OF_STORE.format(**POSTGRES_TYPES))
+            for statement in SCHEMA_OF_STORE.format(**POSTGRES_TYPES).strip().rstrip(";").split(";"):
+                self.ask(statement)
         self.commit()
 
     def ask(self, text: str, values: Sequence[Any] = (), /) -> Any:
@@ -220,7 +225,10 @@ class PostgresDatabase:
         """See ``Database``."""
         if self._connection.closed:
             self._connection = self._connect()
-        self.ask(f"BEGIN; SELECT pg_advisory_xact_lock({STORE_ID})")
+        self._pipeline = self._connection.pipeline()
+        self._pipeline.__enter__()
+        self.ask("BEGIN")
+        self.ask(f"SELECT pg_advisory_xact_lock({STORE_ID})")
 
     def look(self) -> None:
         """See ``Database``."""
@@ -229,14 +237,23 @@ class PostgresDatabase:
     def commit(self) -> None:
         """See ``Database``."""
         self.ask("COMMIT")
+        self._leave()
 
     def roll_back(self) -> None:
         """See ``Database``."""
+        with suppress(self.failures):
+            self._leave()
         try:
             if not self._connection.closed:
                 self.ask("ROLLBACK")
         except self.failures:
             self.close()  # the next transaction connects again
+
+    def _leave(self) -> None:
+        """Wait for all that was sent and not answered; what went wrong there is raised here."""
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is not None:
+            pipeline.__exit__(None, None, None)
 
     def close(self) -> None:
         """See ``Database``."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from rewardmix._core.checks import InputError, as_count, as_instance, as_number
 from rewardmix.planning import Plan
@@ -23,6 +23,8 @@ from rewardmix.service.records import NewSession, Records, SessionRow, StepRow, 
 from rewardmix.service.refitting import RefitSettings, next_refit
 from rewardmix.service.store import Store
 from rewardmix.service.versions import plan_from, policy_of_plan, start_with, told_version
+
+_T = TypeVar("_T")
 
 LONGEST_SESSION = 10_000
 """Steps of a session."""
@@ -196,7 +198,7 @@ class Desk:
         state, said = self._meant(asked.state)
         before = None if asked.key is None else records.session_of_key(asked.key)
         if before is not None:
-            first = _there(records.step(before.number, 0))
+            first = _found(records.step(before.number, 0))
             if (first.choice.state, first.said) != (state, said):
                 raise Refusal(409, "key_in_use", "a session with this key began in another state")
             return Reply(self._told(before, first.choice, asked.state), {("retries", ""): 1})
@@ -216,11 +218,10 @@ class Desk:
         return Reply(self._told(session, choice, asked.state), events)
 
     def _go_on(self, records: Records, id: str, asked: Observed) -> Reply:
-        session = _found(records.session(id))
-        last = _there(records.step(session.number))
+        session, last = _found(records.session_at(id))
         if asked.step > last.choice.step:
             _out_of_order(f"step {asked.step} was not decided yet; the last is {last.choice.step}")
-        played = last if asked.step == last.choice.step else _there(records.step(session.number, asked.step))
+        played = last if asked.step == last.choice.step else _found(records.step(session.number, asked.step))
         if played.reward is not None:
             return self._again(records, session, played, asked)
         now = time.time()
@@ -318,16 +319,10 @@ def _named(names: tuple[str, ...], number: int | None, said: str | None = None) 
     return names[number] if names else number
 
 
-def _found(session: SessionRow | None) -> SessionRow:
+def _found(session: _T | None) -> _T:
     if session is None:
         raise Refusal(404, "no_such_session", "there is no session with this id")
     return session
-
-
-def _there(step: StepRow | None) -> StepRow:
-    if step is None:
-        raise Refusal(404, "no_such_session", "there is no session with this id")
-    return step
 
 
 def _out_of_order(message: str) -> NoReturn:

@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from rewardmix.service.databases import Database
 from rewardmix.service.deciding import Decided
 
 PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
@@ -15,6 +16,9 @@ PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
 
 _VERSION = "digest, added, parent, learned_from, state, reason, evidence"
 """Columns of a version behind its number, as ``VersionRow`` takes them."""
+
+_SESSION = "number, id, version, arm, open, ended, finished"
+"""Columns of a session, as ``_session_of`` takes them."""
 
 _STEP = "step, state, action, propensity, node, belief, said, reward"
 """Columns of a step, as ``_step_of`` takes them."""
@@ -132,13 +136,6 @@ class StepRow:
     reward: float | None
 
 
-class Asked(Protocol):
-    """Who answers SQL."""
-
-    def ask(self, text: str, values: Sequence[Any] = (), /) -> Any:
-        """A cursor with the answer to one statement, which has ``?`` for each value."""
-
-
 class Records:
     """What jobs may ask and change in one transaction.
 
@@ -148,7 +145,7 @@ class Records:
         writes: how often something was changed.
     """
 
-    def __init__(self, database: Asked) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
         self.writes = 0
         self._totals: dict[str, int] = {}
@@ -236,6 +233,12 @@ class Records:
         """A session by the key that it was begun with."""
         return next(iter(self._sessions("retry_key = ?", _hashed(key))), None)
 
+    def session_at(self, id: str) -> tuple[SessionRow, StepRow] | None:
+        """A session and its last step."""
+        both = f"SELECT {_SESSION}, {_STEP} FROM sessions JOIN steps USING (number)"
+        row = self._ask(f"{both} WHERE id = ? ORDER BY step DESC LIMIT 1", (id,)).fetchone()
+        return None if row is None else (_session_of(row[:7]), _step_of(row[7:]))
+
     def sessions_of(self, visitor: str, most: int) -> list[SessionRow]:
         """Sessions of a visitor, the first ones first."""
         return self._sessions("visitor = ? ORDER BY number LIMIT ?", _hashed(visitor), most)
@@ -245,12 +248,8 @@ class Records:
         return self._sessions("touched < ? ORDER BY touched, number LIMIT ?", time, most)
 
     def _sessions(self, which: str, *values: object) -> list[SessionRow]:
-        columns = "number, id, version, arm, open, ended, finished"
-        rows = self._ask(f"SELECT {columns} FROM sessions WHERE {which}", values).fetchall()
-        return [
-            SessionRow(number, id, version, arm, bool(open), bool(ended), finished is not None)
-            for number, id, version, arm, open, ended, finished in rows
-        ]
+        rows = self._ask(f"SELECT {_SESSION} FROM sessions WHERE {which}", values).fetchall()
+        return [_session_of(row) for row in rows]
 
     def add_session(self, asked: NewSession, version: int, arm: str, now: float) -> SessionRow:
         """A new session."""
@@ -325,10 +324,6 @@ class Records:
             self._count_open(-sum(session.open for session in sessions))
         return len(sessions)
 
-    def count_open(self) -> int:
-        """How many sessions are open."""
-        return self.totals().open
-
     def count_sessions(self) -> int:
         """How many sessions are stored."""
         return int(self._ask("SELECT COUNT(*) FROM sessions").fetchone()[0])
@@ -393,6 +388,11 @@ class Records:
 def _hashed(text: str) -> str:
     """A key or a visitor as it is stored: it can be found again, and not be read."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _session_of(row: tuple[Any, ...]) -> SessionRow:
+    number, id, version, arm, open, ended, finished = row
+    return SessionRow(number, id, version, arm, bool(open), bool(ended), finished is not None)
 
 
 def _step_of(row: tuple[Any, ...]) -> StepRow:
