@@ -1,11 +1,13 @@
 """The store: jobs are whole or not there, alone or together."""
 
 import sqlite3
+import threading
 
 import pytest
 
 from rewardmix._core.errors import InputError
 from rewardmix.service.databases import is_store, open_database
+from rewardmix.service.messages import Begin, Observed
 from rewardmix.service.records import PROMOTED, NewSession, Records, StoredPolicy, VersionRow
 from rewardmix.service.store import Store, StoreDown
 
@@ -60,6 +62,24 @@ def test_a_full_disk_refuses_whole_jobs_and_the_store_recovers(store):
     ask("PRAGMA max_page_count=1000000")
     assert store.submit(large).result() == 2
     assert ask("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_jobs_of_one_transaction_see_what_those_before_them_did(store, desk_of):
+    """Sessions are read ahead for all jobs; what a job has changed is not told as it was before."""
+    desk = desk_of()
+    ids = [desk.begin(Begin("home", None, "anna")).result().body["session"] for _ in range(3)]
+    hold = threading.Event()
+    store.submit(lambda records: hold.wait(30))  # so that what follows waits, and shares a transaction
+    told = [desk.go_on(ids[0], Observed(step, 1.0, "list")) for step in range(3)]
+    told += [desk.go_on(ids[1], Observed(0, 1.0, None)), desk.go_on(ids[1], Observed(0, 1.0, None))]
+    again = desk.go_on(ids[1], Observed(1, 1.0, "list"))
+    desk.forget("anna")
+    late = desk.go_on(ids[2], Observed(0, 1.0, "list"))
+    hold.set()
+    assert [one.result().body["step"] for one in told] == [1, 2, 3, 1, 1]
+    assert told[4].result().events == {("retries", ""): 1}
+    assert again.exception().word == "out_of_order"
+    assert late.exception().word == "no_such_session"
 
 
 def test_settings_that_make_it_durable(store):

@@ -24,6 +24,11 @@ _STEP = "step, state, action, propensity, node, belief, said, reward"
 """Columns of a step, as ``_step_of`` takes them."""
 
 
+_AT = f"SELECT {_SESSION}, {_STEP} FROM sessions JOIN steps USING (number)"
+_LAST = "SELECT MAX(step) FROM steps AS others WHERE others.number = sessions.number"
+"""A session beside one of its steps, and which one is its last."""
+
+
 @dataclass(frozen=True)
 class Totals:
     """Numbers that a store keeps beside its tables.
@@ -150,6 +155,7 @@ class Records:
         self.writes = 0
         self._totals: dict[str, int] = {}
         self._changed: set[str] = set()
+        self._ahead: dict[str, tuple[SessionRow, StepRow]] = {}
 
     def flush(self) -> None:
         """Write the totals that have changed."""
@@ -158,7 +164,8 @@ class Records:
         self._changed.clear()
 
     def forget(self) -> None:
-        """Take the totals for unknown, after something was undone."""
+        """Take what was read for unknown, after something was undone."""
+        self._ahead.clear()
         self._totals.clear()
         self._changed.clear()
 
@@ -233,10 +240,18 @@ class Records:
         """A session by the key that it was begun with."""
         return next(iter(self._sessions("retry_key = ?", _hashed(key))), None)
 
+    def read_ahead(self, ids: Sequence[str]) -> None:
+        """Read sessions that jobs will ask for, all at once; each is given out once, so nobody sees an old one."""
+        if len(ids) > 1:
+            text = f"{_AT} WHERE id IN ({', '.join('?' * len(ids))}) AND step = ({_LAST})"
+            for row in self._ask(text, tuple(ids)).fetchall():
+                self._ahead[row[1]] = _session_of(row[:7]), _step_of(row[7:])
+
     def session_at(self, id: str) -> tuple[SessionRow, StepRow] | None:
         """A session and its last step."""
-        both = f"SELECT {_SESSION}, {_STEP} FROM sessions JOIN steps USING (number)"
-        row = self._ask(f"{both} WHERE id = ? ORDER BY step DESC LIMIT 1", (id,)).fetchone()
+        if id in self._ahead:
+            return self._ahead.pop(id)
+        row = self._ask(f"{_AT} WHERE id = ? ORDER BY step DESC LIMIT 1", (id,)).fetchone()
         return None if row is None else (_session_of(row[:7]), _step_of(row[7:]))
 
     def sessions_of(self, visitor: str, most: int) -> list[SessionRow]:
@@ -316,6 +331,7 @@ class Records:
 
     def delete(self, sessions: Sequence[SessionRow]) -> int:
         """Remove sessions and all of their steps; how many they were."""
+        self._ahead.clear()
         if sessions:
             numbers = tuple(session.number for session in sessions)
             places = ", ".join("?" * len(numbers))
@@ -337,6 +353,7 @@ class Records:
         ).fetchall()
         if not silent:
             return 0
+        self._ahead.clear()
         places = ", ".join("?" * len(silent))
         self._ask(f"UPDATE sessions SET open = 0 WHERE number IN ({places})", tuple(row[0] for row in silent))
         self._count_open(-len(silent))

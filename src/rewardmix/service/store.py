@@ -27,6 +27,10 @@ Outcome = tuple[Any, Exception | None]
 """(result, None), or (None, why a job failed)."""
 
 
+_Asked = tuple[Callable[[Records], Any], Future[Any], str | None]
+"""A job, where its result goes, and the session that it will ask for."""
+
+
 class StoreDown(Exception):
     """The store cannot be written or read now. What was asked may be sent again."""
 
@@ -41,14 +45,19 @@ class Store:
     def __init__(self, place: str | Path) -> None:
         self.place = str(place)
         self.database = open_database(place)
-        self._jobs: queue.SimpleQueue[tuple[Callable[[Records], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Callable[[Records], _T]) -> Future[_T]:
-        """Run a job in a transaction; its result is there when it is durable. A job may be run more than once."""
+    def submit(self, job: Callable[[Records], _T], session: str | None = None) -> Future[_T]:
+        """Run a job in a transaction; its result is there when it is durable. A job may be run more than once.
+
+        Args:
+            job: what to do.
+            session: id of the one that it will ask for, which is read with those of other jobs.
+        """
         future: Future[_T] = Future()
-        self._jobs.put((job, future))
+        self._jobs.put((job, future, session))
         return future
 
     def close(self) -> None:
@@ -68,26 +77,28 @@ class Store:
             if None in batch:
                 return
 
-    def _commit(self, batch: list[tuple[Callable[[Records], Any], Future[Any]]]) -> None:
+    def _commit(self, batch: list[_Asked]) -> None:
+        sessions = list(dict.fromkeys(session for _, _, session in batch if session is not None))
         try:
-            outcomes = self._outcomes([job for job, _ in batch])
+            outcomes = self._outcomes([job for job, _, _ in batch], sessions)
         except self.database.failures as error:
             self.database.roll_back()
-            for _, future in batch:
+            for _, future, _ in batch:
                 future.set_exception(StoreDown(str(error)))
             return
-        for (_, future), (result, failure) in zip(batch, outcomes, strict=True):
+        for (_, future, _), (result, failure) in zip(batch, outcomes, strict=True):
             if failure is None:
                 future.set_result(result)
             else:
                 future.set_exception(failure)
 
-    def _outcomes(self, jobs: list[Callable[[Records], Any]]) -> list[Outcome]:
+    def _outcomes(self, jobs: list[Callable[[Records], Any]], sessions: list[str]) -> list[Outcome]:
         """What jobs come to in one transaction; only where one has to be undone alone, each with a way back."""
         for run in (self._run, self._run_with_way_back):
             self.database.begin()
             records = Records(self.database)
             try:
+                records.read_ahead(sessions)
                 outcomes = [run(job, records) for job in jobs]
                 records.flush()
             except _HalfDone:
