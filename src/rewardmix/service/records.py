@@ -14,10 +14,13 @@ from rewardmix.service.deciding import Decided
 PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
 """What became of a version: new sessions got it, the check-up contradicted it, or somebody holds another one."""
 
+TOUCH_SECONDS = 30.0
+"""How old the note of when a session was last heard of may be: a write less for steps that follow each other."""
+
 _VERSION = "digest, added, parent, learned_from, state, reason, evidence"
 """Columns of a version behind its number, as ``VersionRow`` takes them."""
 
-_SESSION = "number, id, version, arm, open, ended, finished"
+_SESSION = "number, id, version, arm, open, ended, finished, touched"
 """Columns of a session, as ``_session_of`` takes them."""
 
 _STEP = "step, state, action, propensity, node, belief, said, reward"
@@ -115,6 +118,7 @@ class SessionRow:
         open: whether it counts as open: neither ended nor idle.
         ended: whether its owner ended it.
         finished: whether it ended or fell silent once, and was counted.
+        touched: when it was last heard of, up to ``TOUCH_SECONDS``.
     """
 
     number: int
@@ -124,6 +128,7 @@ class SessionRow:
     open: bool
     ended: bool
     finished: bool
+    touched: float
 
 
 @dataclass(frozen=True)
@@ -245,14 +250,14 @@ class Records:
         if len(ids) > 1:
             text = f"{_AT} WHERE id IN ({', '.join('?' * len(ids))}) AND step = ({_LAST})"
             for row in self._ask(text, tuple(ids)).fetchall():
-                self._ahead[row[1]] = _session_of(row[:7]), _step_of(row[7:])
+                self._ahead[row[1]] = _session_of(row[:8]), _step_of(row[8:])
 
     def session_at(self, id: str) -> tuple[SessionRow, StepRow] | None:
         """A session and its last step."""
         if id in self._ahead:
             return self._ahead.pop(id)
         row = self._ask(f"{_AT} WHERE id = ? ORDER BY step DESC LIMIT 1", (id,)).fetchone()
-        return None if row is None else (_session_of(row[:7]), _step_of(row[7:]))
+        return None if row is None else (_session_of(row[:8]), _step_of(row[8:]))
 
     def sessions_of(self, visitor: str, most: int) -> list[SessionRow]:
         """Sessions of a visitor, the first ones first."""
@@ -275,7 +280,7 @@ class Records:
             (asked.id, *known, version, arm, now),
         ).fetchone()
         self._count_open(1)
-        return SessionRow(int(added[0]), asked.id, version, arm, True, False, False)
+        return SessionRow(int(added[0]), asked.id, version, arm, True, False, False, now)
 
     def step(self, number: int, step: int | None = None) -> StepRow | None:
         """A step of a session; the last one if none is named."""
@@ -306,7 +311,7 @@ class Records:
                 now,
             ),
         )
-        if choice.step:  # a session that begins has just been touched
+        if not session.open or now - session.touched > TOUCH_SECONDS:
             self._ask("UPDATE sessions SET touched = ?, open = 1 WHERE number = ?", (now, session.number))
         self._count_open(not session.open)
 
@@ -408,8 +413,8 @@ def _hashed(text: str) -> str:
 
 
 def _session_of(row: tuple[Any, ...]) -> SessionRow:
-    number, id, version, arm, open, ended, finished = row
-    return SessionRow(number, id, version, arm, bool(open), bool(ended), finished is not None)
+    number, id, version, arm, open, ended, finished, touched = row
+    return SessionRow(number, id, version, arm, bool(open), bool(ended), finished is not None, touched)
 
 
 def _step_of(row: tuple[Any, ...]) -> StepRow:
