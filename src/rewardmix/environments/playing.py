@@ -86,7 +86,8 @@ def play(
         horizon = min(length for length in (own, made_for) if length is not None)
     length = as_count("horizon", horizon)
     afford_episodes(episodes, length, PLAYED_STEP)
-    values = reward_values_of(env) if reward_values is None else reward_values
+    declared = reward_values_of(env) if reward_values is None else reward_values
+    values = getattr(policy, "reward_values", None) if declared is None else declared
     sheet = _Sheet(episodes, length, (num_states, num_actions), values)
     rng = generator(seed, Role.PLAYED_ACTIONS)
     own = None if go_on and was_seeded(env) else seed_for(seed, Role.PLAYED_ENVIRONMENT)
