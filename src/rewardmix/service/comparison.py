@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from rewardmix._core.portable import log
+
 ERROR = 0.05
 """Chance that the interval is ever wrong."""
 
@@ -85,10 +87,10 @@ def compare_arms(first: ArmEarned, second: ArmEarned) -> ArmComparison | None:
 
 def radius(sessions: int) -> float:
     """Half the length of the interval, for a standard deviation of 1 a session."""
-    looks = -2.0 * math.log(ERROR)
-    rate = (looks + math.log(looks + 1.0)) / NARROWEST_AT
+    looks = -2.0 * log(ERROR)
+    rate = (looks + log(looks + 1.0)) / NARROWEST_AT
     grown = sessions * rate + 1.0
-    return math.sqrt(2.0 * grown / (sessions**2 * rate) * math.log(math.sqrt(grown) / ERROR))
+    return math.sqrt(2.0 * grown / (sessions**2 * rate) * log(math.sqrt(grown) / ERROR))
 
 
 def _more(difference: float, spread: float, sessions: int) -> int | None:

@@ -140,7 +140,7 @@ class ServedPlan:
         """(action, its chance): the best, or with a small chance any."""
         explore, count = self.settings.explore, self.model.num_actions
         action = best
-        if drawn(session, "explore", step) < explore:
+        if explore > 0.0 and drawn(session, "explore", step) < explore:
             action = int(drawn(session, "action", step) * count)
         return action, 1.0 - explore * (count - 1) / count if action == best else explore / count
 

@@ -106,7 +106,8 @@ class Desk:
         except InputError:
             known = ", ".join(f"{value:g}" for value in values)
             raise Refusal(422, "invalid", f"reward has to be one of {known}") from None
-        return self.store.submit(lambda records: self._go_on(records, id, replace(asked, reward=exact)), id)
+        meant = Observed(asked.step, exact, asked.state)
+        return self.store.submit(lambda records: self._go_on(records, id, meant), id)
 
     def show(self, id: str) -> Future[Reply]:
         """A session so far."""

@@ -63,7 +63,7 @@ class Choose:
 def parsed(body: bytes) -> dict[str, Any]:
     """A body as a JSON object."""
     try:
-        found = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        found = _DECODER.decode(body.decode("utf-8"))
     except (ValueError, RecursionError):
         raise Refusal(400, "malformed", "the body is not JSON in UTF-8") from None
     if not isinstance(found, dict):
@@ -138,3 +138,6 @@ def _invalid(name: str, expected: str) -> NoReturn:
 
 def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)

@@ -17,7 +17,8 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     The server below waits for a head for ever; bodies have a limit of their own (``api``), pauses between requests too.
     """
 
-    _waiting: asyncio.TimerHandle | None = None
+    _due: float | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first head."""
@@ -29,23 +30,27 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._wait()
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._wait_no_more()
+            self._due = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
-        self._wait_no_more()
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        if self._waiting is None:
-            self._waiting = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        if self._due is None:
+            self._due = self.loop.time() + HEAD_SECONDS
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._due, self._look)
 
-    def _wait_no_more(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-    def _give_up(self) -> None:
-        self._waiting = None
-        if self.cycle is None or self.cycle.response_complete:
+    def _look(self) -> None:
+        """Give the connection up, or look again when it may be time to; one timer serves many requests."""
+        self._timer = None
+        if self._due is None:
+            return
+        if self.loop.time() < self._due:
+            self._timer = self.loop.call_at(self._due, self._look)
+        elif self.cycle is None or self.cycle.response_complete:
             self.transport.close()

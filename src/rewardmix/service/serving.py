@@ -175,12 +175,18 @@ def log_as_json(stream: TextIO) -> None:
 class JsonLines(logging.Formatter):
     """A record as JSON in one line: whatever is in it, it stays one."""
 
+    _second = 0, ""
+
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, event and what belongs to it."""
-        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line = {"time": f"{when}.{int(record.msecs):03d}Z", "level": record.levelname.lower()}
+        second = int(record.created)
+        if self._second[0] != second:
+            self._second = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        line = {"time": f"{self._second[1]}.{int(record.msecs):03d}Z", "level": record.levelname.lower()}
         line |= {"event": record.getMessage()}
-        line |= {name: value for name, value in vars(record).items() if name not in _OWN}
+        line |= getattr(record, "about", None) or {
+            name: value for name, value in vars(record).items() if name not in _OWN
+        }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return _ENCODED(line)
