@@ -2,6 +2,10 @@
 
 from hypothesis import HealthCheck, Phase, settings
 
+from browsing import browser, node
+
+__all__ = ["browser", "node"]  # one of each for all folders
+
 settings.register_profile(
     "rewardmix",
     deadline=None,

@@ -17,7 +17,7 @@ def run(*arguments, cwd=None):
 def test_help_and_version():
     done = run("--help")
     assert done.returncode == 0
-    assert "secretly has one of several reward functions" in done.stdout
+    assert "secretly has one of several reward functions" in " ".join(done.stdout.split())
     assert run("--version").stdout.strip() == __version__
 
 

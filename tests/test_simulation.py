@@ -93,7 +93,7 @@ def test_misfits_are_refused():
         simulate(random_controller(other, np.random.default_rng(0)), model, 10)
     with pytest.raises(InputError, match="episodes: found -1"):
         simulate(uniform(model), model, -1)
-    with pytest.raises(InputError, match="env: found int, expected a Gymnasium environment"):
+    with pytest.raises(InputError, match=r"model_or_env: found 3 \(int\), expected a model, .* or a Gymnasium"):
         simulate(uniform(model), 3, 10)
 
 

@@ -65,7 +65,7 @@ def beliefs(result: Any, episodes: Episodes | None = None, *, episode: int = 0, 
         plan = getattr(result, "plan", result)
         if not hasattr(plan, "policy"):
             refuse("result", type(result).__name__, "a result with a plan, or episodes to look at")
-        episodes, episode = simulate(plan.policy, model, 1, seed_for(seed, Role.RECOGNITION)), 0
+        episodes, episode = simulate(plan.policy, model, 1, seed_for(seed, Role.DRAWN_SESSION)), 0
     one = as_instance("episodes", episodes, Episodes)[episode : episode + 1]
     if len(one) != 1:
         refuse("episode", episode, f"one of {len(episodes)}, from 0")

@@ -150,7 +150,7 @@ def test_progress_is_told_and_bad_requests_are_refused(model):
         rm.earn(model, episodes=0)
     with pytest.raises(rm.InputError, match="horizon: found one for a model, expected none"):
         rm.earn(model, episodes=5, horizon=3)
-    with pytest.raises(rm.InputError, match="env: found int"):
+    with pytest.raises(rm.InputError, match=r"env_or_model: found 5 \(int\)"):
         rm.earn(5)
 
 

@@ -5,11 +5,8 @@ from dataclasses import replace
 import pytest
 
 import rewardmix as rm
-from browsing import browser
 from rewardmix.service import Desk, DeskLimits, ServeSettings, Store
 from service.running_postgres import Postgres, need_postgres, place_of
-
-__all__ = ["browser"]
 
 
 @pytest.fixture(scope="session")

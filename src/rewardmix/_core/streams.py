@@ -87,6 +87,12 @@ class Role(IntEnum):
     """Which half an episode is in when the number of contexts is chosen."""
     RECOGNITION = 41
     """Seed of the episodes, in a model, that show how fast types are recognised."""
+    DRAWN_SESSION = 42
+    """Seed of the session, in a model, that a picture of beliefs shows."""
+    DEMO_VISITORS = 43
+    """What a visitor of the demo shop likes and clicks on; index: visitor."""
+    DEMO_SHOP = 44
+    """What the demo shop believes before it has learned anything."""
     PLANNED_STEPS = 40
     """Seed of the episodes, in a fitted model, that show where a plan goes."""
 

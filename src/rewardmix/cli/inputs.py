@@ -306,5 +306,5 @@ def keeping(checkpoint: Path) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         if checkpoint.exists():
-            typer.echo("rewardmix: --resume goes on where this was", err=True)
+            typer.echo("rewardmix: interrupted; --resume goes on where this was", err=True)
         raise

@@ -23,7 +23,7 @@ from rewardmix.planning import Plan
 from rewardmix.policy import Controller
 from rewardmix.profiles import type_profiles
 from rewardmix.report.findings import Findings, earned_findings, fitted_findings, learned_findings, planned_findings
-from rewardmix.report.folder import read_result, write_parts
+from rewardmix.report.folder import made_now, read_result, write_parts
 from rewardmix.report.page import page
 from rewardmix.report.result_schema import check_summary
 from rewardmix.report.summary import summarise, told
@@ -138,7 +138,8 @@ def save_run(noun: Telling, folder: str | os.PathLike[str], title: str = "") -> 
     """Write the folder of a result."""
     moments = noun.moments if isinstance(noun, SavedRun) else findings_of(noun, title).moments
     plan: Any = getattr(noun, "plan", noun)
-    return write_parts(as_path("folder", folder), noun.model, plan, moments, _titled(noun, title))
+    told = _titled(noun, title)
+    return write_parts(as_path("folder", folder), noun.model, plan, moments, {"made": made_now(), **told})
 
 
 def write_page(noun: Telling, path: str | os.PathLike[str], title: str = "") -> Path:

@@ -34,7 +34,7 @@ PAUSE = 0.12
 
 def first_plan(seed: int = 0) -> Plan:
     """A policy for the shop that knows nothing of what visitors like."""
-    shop, rng = make("shop"), generator(seed, Role.PROBLEM)
+    shop, rng = make("shop"), generator(seed, Role.DEMO_SHOP)
     rewards = NOTHING_KNOWN + DOUBT * rng.uniform(-1.0, 1.0, shop.rewards.shape)
     return plan(replace(shop, rewards=rewards, weights=np.array([0.5, 0.5])))
 
@@ -107,7 +107,7 @@ class Crowd:
                 self.walking.pop(number, None)
 
     async def _visit(self, number: int, line: _Line) -> None:
-        shop, rng = self.shop, np.random.default_rng([self._settings.seed, number])
+        shop, rng = self.shop, generator(self._settings.seed, Role.DEMO_VISITORS, number)
         taste = int(rng.choice(shop.num_contexts, p=shop.weights))
         page = int(rng.choice(shop.num_states, p=shop.initial))
         clicks = 0
