@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from rewardmix._core.algebra import dot, product
 from rewardmix._core.checks import Floats, Ints, shut
@@ -28,8 +29,10 @@ BLOCK_ROWS = 96
 SPARSE_BELOW = 0.1
 """A dense transition with a smaller share of non-zero entries is multiplied as a sparse one."""
 
-RowTables = tuple[Floats, Floats, Ints, Ints, Floats]
+RowTables = tuple[Floats | Ints, ...]
 """What every backup begins with: laws (R, Z, M), means (R, M), starts (n + 1,), labels (R,) and ahead (R, 1 + M, L)."""
+Filled = tuple[Floats, Ints, Ints, NDArray[np.bool_]]
+"""What every backup ends with, to be filled: values, actions and next nodes of states, and which rows stay in play."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,7 @@ class BackwardPass:
         laws: (S * A, Z, M) law of the outcome in each context.
         means: (S * A, M) expected reward in each context.
         margin: bound of the rounding errors of a pass.
+        keep: (H, S, A) state-actions that are still in play.
         grouping: how far off an upper bound may be because beliefs that are nearly equal count as one point.
     """
 
@@ -74,6 +78,7 @@ class BackwardPass:
         self.laws = np.ascontiguousarray(np.moveaxis(model.laws, 0, -1)).reshape(-1, model.num_values, num_contexts)
         self.means = np.ascontiguousarray(np.moveaxis(model.means, 0, -1)).reshape(-1, num_contexts)
         self.margin = rounding_bound(model, self.expect.width)
+        self.keep = np.ones((model.horizon, model.num_states, model.num_actions), dtype=np.bool_)
 
     def run(
         self, step: Callable[[int, Floats], tuple[Floats, Ints, Ints]], nothing: Floats, deadline: float, *, exact: bool
@@ -104,9 +109,39 @@ class BackwardPass:
         above = margin + self.grouping
         return Sweep(lower - margin, upper + above, points, exact, margin + above, policy)
 
-    def blocks(
-        self, rows: Ints, starts: Ints, later: Floats
-    ) -> Iterator[tuple[slice, slice, tuple[Floats | Ints, ...]]]:
+    def back_up(
+        self,
+        t: int,
+        later: Floats,
+        value: Floats,
+        index: DTypeLike,
+        backup: Callable[[Ints, RowTables, Filled], None],
+        *,
+        drop: bool,
+    ) -> tuple[Floats, Ints, Ints]:
+        """Values, actions and next nodes of step t, block by block.
+
+        Args:
+            t: the step.
+            later: values at the next step.
+            value: out, values of this step, (S, 1 + M, N) or (S, N, 1 + M).
+            index: type of actions and nodes.
+            backup: fills the results of some rows from their tables.
+            drop: whether rows that cannot be optimal are out of play from now on.
+        """
+        model = self.model
+        best = np.empty((model.num_states, value[0].size // (1 + model.num_contexts)), dtype=index)
+        moves = np.empty((*best.shape, model.num_values), dtype=index)
+        rows = np.flatnonzero(self.keep[t])
+        keep = np.empty(rows.size, dtype=np.bool_)
+        starts = np.append(0, np.cumsum(self.keep[t].sum(axis=1)))
+        for states, part, tables in self.blocks(rows, starts, later):
+            backup(rows[part], tables, (value[states], best[states], moves[states], keep[part]))
+        if drop:
+            self.keep[t].flat[rows] = keep
+        return value, best, moves
+
+    def blocks(self, rows: Ints, starts: Ints, later: Floats) -> Iterator[tuple[slice, slice, RowTables]]:
         """(states, their part of ``rows``, what backups ask of it: laws, means, starts, labels and ahead), in blocks.
 
         Args:

@@ -146,7 +146,7 @@ def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
     reachable = reachable_beliefs(model, 2 * count)
     if reachable is not None:
         return reachable
-    sampled = sampled_beliefs(model, [start] * model.horizon, None, 8 * count, generator(0, Role.BASELINE_BELIEFS))
+    sampled = sampled_beliefs(model, 8 * count, generator(0, Role.BASELINE_BELIEFS))
     return [start, *(spread_beliefs(start, found, count) for found in sampled[1:])]
 
 

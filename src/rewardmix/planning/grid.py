@@ -29,7 +29,7 @@ from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.portable import HALF_PI, angle, exp, exps, log, logs, sins
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.backward_pass import BackwardPass, Sweep, pass_bytes
+from rewardmix.planning.backward_pass import BackwardPass, Filled, RowTables, Sweep, pass_bytes
 
 MOST_FOLLOWED = 1024
 """Sets of reachable beliefs are followed up to this size."""
@@ -136,7 +136,6 @@ class GridSweeper(BackwardPass):
         super().__init__(model)
         one, two = model.laws.reshape(2, -1)
         self.reach = Reach(model.weights, log_ratios(one, two), model.horizon)
-        self.keep = np.ones((model.horizon, model.num_states, model.num_actions), dtype=np.bool_)
 
     def bytes(self, resolution: int) -> float:
         """Memory of a pass."""
@@ -168,17 +167,10 @@ class GridSweeper(BackwardPass):
         """Values, actions and next nodes at step t; drops rows that cannot be optimal."""
         from rewardmix.planning.backups import backup_two_contexts
 
-        num_states = self.model.num_states
-        value = np.empty((num_states, 3, grid.size))
-        best = np.empty((num_states, grid.size), dtype=index)
-        moves = np.empty((num_states, grid.size, self.model.num_values), dtype=index)
-        rows = np.flatnonzero(self.keep[t])
-        keep = np.empty(rows.size, dtype=np.bool_)
-        starts = np.append(0, np.cumsum(self.keep[t].sum(axis=1)))
         places = grid, next_grid, inverse_widths(next_grid)
-        backup: Callable[..., None] = backup_two_contexts
-        for states, part, tables in self.blocks(rows, starts, later):
-            out = value[states], best[states], moves[states], keep[part]
-            backup(*tables, *places, 2 * self.margin, *out)
-        self.keep[t].flat[rows] = keep
-        return value, best, moves
+        compiled: Callable[..., None] = backup_two_contexts
+
+        def backup(rows: Ints, tables: RowTables, out: Filled) -> None:
+            compiled(*tables, *places, 2 * self.margin, *out)
+
+        return self.back_up(t, later, np.empty((self.model.num_states, 3, grid.size)), index, backup, drop=True)

@@ -24,14 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
 from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.backward_pass import BackwardPass, Sweep, pass_bytes
+from rewardmix.planning.backward_pass import BackwardPass, Filled, RowTables, Sweep, pass_bytes
 from rewardmix.planning.points import BELIEF_DIGITS, Reached, reached_beliefs
 
 MOST_REACHED = 512
@@ -69,7 +69,7 @@ class Lattice:
         """How many points there are."""
         return lattice_points(self.resolution, self.low.size)
 
-    @cached_property
+    @property
     def places(self) -> Ints:
         """(N, M - 1) coordinates of each point."""
         return coordinates(self.resolution, self.low.size)
@@ -79,14 +79,14 @@ class Lattice:
         """What gives the point of coordinates."""
         return ranks_of(self.resolution, self.low.size)
 
-    @cached_property
+    @property
     def beliefs(self) -> Floats:
         """(N, M)."""
         falls = np.diff(self.places, axis=1, prepend=self.resolution, append=0)
         return np.ascontiguousarray(self.low - self.spread * falls / max(self.resolution, 1))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=1)  # a pass asks for the same at most of its steps, and large ones are not to stay
 def coordinates(resolution: int, num_contexts: int) -> Ints:
     """(N, M - 1): every x with resolution >= x_1 >= x_2 >= ... >= 0, in lexicographic order."""
     found = np.arange(resolution + 1)[:, None]
@@ -172,7 +172,6 @@ class LatticeSweeper(BackwardPass):
         self.beliefs = BeliefSteps(model)
         self.end = Lattice(np.zeros(model.num_contexts), 1.0, 0)
         """After the last step there is nothing to tell apart."""
-        self.keep = np.ones((model.horizon, model.num_states, model.num_actions), dtype=np.bool_)
         apart = model.num_contexts * 10.0**-BELIEF_DIGITS  # of two beliefs that count as one
         self.grouping = apart * model.horizon**2 * float(np.abs(model.reward_values).max())
 
@@ -212,18 +211,12 @@ class LatticeSweeper(BackwardPass):
         compared = isinstance(now, Lattice) and model.num_contexts <= MOST_COMPARED
         places = own.places if compared else NO_PLACES
         cells = Cells(around.low, around.spread, around.ranks)
-        value = np.empty((model.num_states, len(points), 1 + model.num_contexts))
-        best = np.empty((model.num_states, len(points)), dtype=INDEX)
-        moves = np.empty((*best.shape, model.num_values), dtype=INDEX)
-        rows = np.flatnonzero(self.keep[t])
-        keep = np.empty(rows.size, dtype=np.bool_)
-        starts = np.append(0, np.cumsum(self.keep[t].sum(axis=1)))
         slack = 2 * self.margin + self.grouping
-        backup: Callable[..., None] = backup_lattice
-        for states, part, tables in self.blocks(rows, starts, later):
-            out = value[states], best[states], moves[states], keep[part]
-            kinds = self.beliefs.kinds[rows[part]]
-            backup(*tables, points, kinds, after, cells, places, own.ranks, slack, *out)
-        if compared or isinstance(now, Reached):
-            self.keep[t].flat[rows] = keep
-        return value, best, moves
+        compiled: Callable[..., None] = backup_lattice
+
+        def backup(rows: Ints, tables: RowTables, out: Filled) -> None:
+            kinds = self.beliefs.kinds[rows]
+            compiled(*tables, points, kinds, after, cells, places, own.ranks, slack, *out)
+
+        value = np.empty((model.num_states, len(points), 1 + model.num_contexts))
+        return self.back_up(t, later, value, INDEX, backup, drop=compared or isinstance(now, Reached))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,19 +81,14 @@ def reachable_beliefs(model: RewardMixingMDP, cap: int) -> list[Floats] | None:
     return [step.beliefs for step in found] if len(found) == model.horizon else None
 
 
-def sampled_beliefs(
-    model: RewardMixingMDP, points: Sequence[Floats], hope: Sequence[Ints] | None, count: int, rng: np.random.Generator
-) -> list[Floats]:
-    """H arrays (count, M): beliefs on sampled paths that play ``hope`` of the nearest point, or anything."""
+def sampled_beliefs(model: RewardMixingMDP, count: int, rng: np.random.Generator) -> list[Floats]:
+    """H arrays (count, M): beliefs on sampled paths that play anything."""
     states: Ints = rng.choice(model.num_states, size=count, p=model.initial / model.initial.sum())
     beliefs = np.tile(model.weights / model.weights.sum(), (count, 1))
     found = []
-    for t in range(model.horizon):
+    for _ in range(model.horizon):
         found.append(beliefs)
         actions = rng.integers(model.num_actions, size=count)
-        if hope is not None:
-            greedy = rng.random(count) < 0.7
-            actions[greedy] = hope[t][states[greedy], nearest_point(beliefs[greedy], points[t])]
         laws = model.laws[:, states, actions].transpose(1, 2, 0)  # (count, Z, M)
         outcomes = _draw(mixed(beliefs.T[:, :, None], np.moveaxis(laws, -1, 0)), rng)
         beliefs = bayes.update(beliefs, laws[np.arange(count), outcomes])

@@ -138,8 +138,8 @@ def save_run(noun: Telling, folder: str | os.PathLike[str], title: str = "") -> 
     """Write the folder of a result."""
     moments = noun.moments if isinstance(noun, SavedRun) else findings_of(noun, title).moments
     plan: Any = getattr(noun, "plan", noun)
-    told = _titled(noun, title)
-    return write_parts(as_path("folder", folder), noun.model, plan, moments, {"made": made_now(), **told})
+    summary = {"made": made_now(), **_titled(noun, title)}
+    return write_parts(as_path("folder", folder), noun.model, plan, moments, summary)
 
 
 def write_page(noun: Telling, path: str | os.PathLike[str], title: str = "") -> Path:
