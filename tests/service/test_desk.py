@@ -5,6 +5,7 @@ import math
 import pytest
 
 import rewardmix as rm
+from rewardmix import belief as bayes
 from rewardmix._core.errors import InputError
 from rewardmix.service import Desk, Store
 from rewardmix.service.messages import Begin, Observed, Refusal, as_begin, as_observed, parsed
@@ -88,6 +89,59 @@ def test_an_unknown_state_is_kept_as_it_was_said_and_counted(desk_of):
     assert on(desk, session, 0, 1.0, 99) == answer
     assert refused(on, desk, session, 0, 1.0, 98) == (409, "out_of_order")
     assert [one["state"] for one in shown(desk, session)["history"]] == ["<script>", 99]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "'; DROP TABLE steps; --",
+        "\\'",
+        "\\",
+        "%s %(x)s %",
+        "? $1",
+        "{0} {x}",
+        '"}, {"number": 1',
+        "\0\n\r\x1b[2J",
+        "é\u2028😀",
+    ],
+)
+def test_whatever_is_said_is_kept_as_it_is_and_does_nothing(desk_of, said):
+    desk = desk_of()
+    sessions = [desk.begin(Begin(said, f"{said} {number}", said)) for number in range(3)]  # some share a transaction
+    first = sessions[0].result().body["session"]
+    assert begun(desk, said, key=f"{said} 0")["session"] == first
+    on(desk, first, 0, 1.0, f"next {said}")
+    assert [one["state"] for one in shown(desk, first)["history"]] == [said, f"next {said}"]
+    assert desk.forget(said).result().body == {"deleted": 3}
+
+
+def test_what_is_stored_is_what_was_decided_to_the_last_bit(desk_of, plan):
+    """Beliefs and propensities come back with every digit, so that an answer does not depend on the store."""
+    desk = desk_of(explore=0.3)
+    sessions = [begun(desk)["session"] for _ in range(8)]
+    answers = []
+    for step in range(5):
+        futures = [
+            desk.go_on(id, Observed(step, float((step + i) % 2), (step * i) % 3)) for i, id in enumerate(sessions)
+        ]
+        answers.append([future.result().body for future in futures])
+    for i, id in enumerate(sessions):
+        stored = shown(desk, id)
+        assert [one["propensity"] for one in stored["history"][1:]] == [row[i]["propensity"] for row in answers]
+        believed = desk.served.model.weights
+        for one in stored["history"][:-1]:
+            believed = bayes.update(
+                believed, plan.model.laws[:, number_of(plan, one), action_of(plan, one), int(one["reward"])]
+            )
+        assert stored["belief"] == believed.tolist()
+
+
+def number_of(plan, one):
+    return plan.model.state_names.index(one["state"])
+
+
+def action_of(plan, one):
+    return plan.model.action_names.index(one["action"])
 
 
 def test_a_session_ends_and_is_deleted(desk_of):

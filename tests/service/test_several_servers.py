@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -88,6 +89,49 @@ def test_the_same_key_at_two_servers_at_once_is_one_session(postgres, desks_at):
     assert ids[::2] == ids[1::2]
     assert len(set(ids)) == 50
     assert first.count().result() == 50
+
+
+def test_an_id_that_is_no_text_takes_no_other_session_down(postgres, desks_at):
+    """Requests share a transaction: one that the store would refuse must not get there."""
+    need_server()
+    (desk,) = desks_at(postgres.fresh(), 1)
+    hold = threading.Event()
+    with in_thread(desk) as client, in_thread(desk) as other:
+        session = client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
+        told, answers = {"step": 0, "reward": 1, "state": "list"}, []
+        desk.store.submit(lambda records: hold.wait(30))
+        asked = [(client, session), (other, "%00")]
+        threads = [
+            threading.Thread(
+                target=lambda one=one, id=id: answers.append(one.ask("POST", f"/v1/sessions/{id}/steps", told)[0])
+            )
+            for one, id in asked
+        ]
+        for thread in threads:
+            thread.start()
+        while desk.store._jobs.qsize() < 2:
+            time.sleep(0.01)
+        hold.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(answers) == [200, 404]
+
+
+def test_a_transaction_is_few_ways_to_the_server_and_back(postgres, desks_at, monkeypatch):
+    """Reading and writing are one way each, for one session and for thirty."""
+    (desk,) = desks_at(postgres.fresh(), 1)
+    sent, hold, send = [], threading.Event(), desk.store.database._send
+    ids = [desk.begin(Begin("home", None)).result().body["session"] for _ in range(30)]
+    monkeypatch.setattr(desk.store.database, "_send", lambda: (sent.append(1), send())[1])
+    desk.go_on(ids[0], Observed(0, 1.0, "list")).result()
+    assert len(sent) == 2
+    desk.store.submit(lambda records: hold.wait(30))
+    told = [desk.go_on(id, Observed(0, 1.0, "list" if number % 2 else None)) for number, id in enumerate(ids[1:])]
+    told += [desk.begin(Begin("home", f"key {number}")) for number in range(30)]
+    sent.clear()
+    hold.set()
+    assert all(one.result().body is not None for one in told)
+    assert len(sent) <= 6  # the job that waited; sessions, keys, totals, who is idle; all that is written
 
 
 def test_fit_reads_the_sessions_of_all_servers_and_tells_no_password(postgres, desks_at, tmp_path):

@@ -82,6 +82,31 @@ def test_jobs_of_one_transaction_see_what_those_before_them_did(store, desk_of):
     assert late.exception().word == "no_such_session"
 
 
+def test_who_falls_silent_takes_nothing_from_what_was_read_ahead(store, desk_of, monkeypatch):
+    """A beginning closes idle sessions; the others of the transaction are answered by what was read for all."""
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    desk = desk_of(idle=60.0)
+    ids = [desk.begin(Begin("home", None)).result().body["session"] for _ in range(6)]
+    now[0] += 50.0
+    for id in ids[:5]:
+        desk.go_on(id, Observed(0, 1.0, "list")).result()
+    now[0] += 20.0
+    hold, asked = threading.Event(), []
+    store.submit(lambda records: hold.wait(30))
+    told = [desk.begin(Begin("home", f"key {number}")) for number in range(3)]
+    told += [desk.go_on(id, Observed(1, 1.0, "item")) for id in ids[:5]] + [
+        desk.go_on(ids[5], Observed(0, 1.0, "list"))
+    ]
+    ask = store.database.ask
+    monkeypatch.setattr(store.database, "ask", lambda *given: (asked.append(given[0]), ask(*given))[1])
+    hold.set()
+    assert [one.result().body["step"] for one in told] == [0, 0, 0, 2, 2, 2, 2, 2, 1]
+    assert desk.count().result() == 9  # the silent one is closed, and goes on
+    alone = [text for text in asked if text.startswith("SELECT number, id") and "ORDER BY step" in text]
+    assert len(alone) == 1  # only of the one that was closed meanwhile
+
+
 def test_settings_that_make_it_durable(store):
     assert store.database.ask("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store.database.ask("PRAGMA synchronous").fetchone() == (2,)

@@ -282,9 +282,9 @@ def _client_of(request: Request) -> str:
 
 
 def id_of(request: Request) -> str:
-    """The id in an address, which nothing but text can be."""
+    """The id in an address; "", which none has, for what no store would take for text."""
     id = str(request.path_params["which"])
-    return id if len(id) <= 64 and id.isascii() else ""
+    return id if len(id) <= 64 and id.isascii() and id.isprintable() else ""
 
 
 def version_in(request: Request) -> int:

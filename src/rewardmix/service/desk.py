@@ -96,7 +96,7 @@ class Desk:
 
     def begin(self, asked: Begin) -> Future[Reply]:
         """Begin a session."""
-        return self.store.submit(lambda records: self._begin(records, asked))
+        return self.store.submit(lambda records: self._begin(records, asked), key=asked.key)
 
     def go_on(self, id: str, asked: Observed) -> Future[Reply]:
         """Take the reward of a step, and decide the next."""
@@ -140,7 +140,7 @@ class Desk:
     def _delete_old(self, records: Records, most: int) -> int:
         if self.limits.keep_days is None:
             return 0
-        return records.delete(records.sessions_before(time.time() - self.limits.keep_days * DAY, most))
+        return records.delete_before(time.time() - self.limits.keep_days * DAY, most)
 
     def policy(self) -> Future[str]:
         """The policy that new sessions get, as JSON for the JavaScript player."""

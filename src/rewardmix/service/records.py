@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewardmix.service.databases import Database
+from rewardmix.service.databases import Database, RowChange
 from rewardmix.service.deciding import Decided
 
 PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
@@ -26,10 +26,22 @@ _SESSION = "number, id, version, arm, open, ended, finished, touched"
 _STEP = "step, state, action, propensity, node, belief, said, reward"
 """Columns of a step, as ``_step_of`` takes them."""
 
+_BEGUN = RowChange("sessions", ("number", "id", "retry_key", "visitor", "version", "arm", "touched", "open"))
+_STEPS = ("number", "step", "state", "said", "action", "propensity", "node", "belief", "decided")
+_DECIDED = RowChange("steps", _STEPS)
+_PAID = RowChange("steps", ("number", "step", "reward"), ("number", "step"))
+_TOUCHED = RowChange("sessions", ("number", "touched", "open"), ("number",))
+_ENDED = RowChange("sessions", ("number", "touched", "open", "ended"), ("number",))
+_FINISHED = RowChange("sessions", ("number", "finished", "paid"), ("number",))
+_DONE = RowChange("sessions", (*_ENDED.columns, "finished", "paid"), ("number",))
+_COUNTED = RowChange("totals", ("name", "value"), ("name",))
+_CHANGES = (_BEGUN, _DECIDED, _PAID, _TOUCHED, _ENDED, _FINISHED, _DONE)
+"""What waits to be written, in the order in which it is."""
 
 _AT = f"SELECT {_SESSION}, {_STEP} FROM sessions JOIN steps USING (number)"
+_TOTALS = "SELECT name, value FROM totals UNION ALL SELECT 'last', COALESCE(MAX(number), 0) FROM sessions"
 _LAST = "SELECT MAX(step) FROM steps AS others WHERE others.number = sessions.number"
-"""A session beside one of its steps, and which one is its last."""
+"""A session beside one of its steps; totals, with the last number of a session; and which step is the last."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,8 @@ class StepRow:
 class Records:
     """What jobs may ask and change in one transaction.
 
-    Totals change with almost every job: they are read once and written at the end (``flush``).
+    What jobs change waits, and is written together: before anything is asked that was not read ahead, and at the end
+    (``flush``). Totals, which change with almost every job, are read once and written at the end only.
 
     Attributes:
         writes: how often something was changed.
@@ -160,21 +173,36 @@ class Records:
         self.writes = 0
         self._totals: dict[str, int] = {}
         self._changed: set[str] = set()
-        self._ahead: dict[str, tuple[SessionRow, StepRow]] = {}
+        self._waiting: dict[RowChange, list[tuple[Any, ...]]] = {}
+        self._ahead: dict[str, tuple[SessionRow, StepRow] | None] = {}
+        self._keys: dict[str, SessionRow | None] = {}
+        self._searched: set[str] = set()
 
     def flush(self) -> None:
-        """Write the totals that have changed."""
-        for name in sorted(self._changed):
-            self._ask("UPDATE totals SET value = ? WHERE name = ?", (self._totals[name], name))
-        self._changed.clear()
+        """Write all that has changed."""
+        self._write()
+        if self._changed:
+            self._database.change(_COUNTED, [(name, self._totals[name]) for name in sorted(self._changed)])
+            self._changed.clear()
 
     def forget(self) -> None:
-        """Take what was read for unknown, after something was undone."""
-        self._ahead.clear()
-        self._totals.clear()
-        self._changed.clear()
+        """Take what was read for unknown, and what waits for not said, after something was undone."""
+        for kept in (self._ahead, self._keys, self._totals, self._changed, self._waiting, self._searched):
+            kept.clear()
+
+    def _write(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            for change in _CHANGES:
+                if change in waiting:
+                    self._database.change(change, waiting[change])
+
+    def _change(self, how: RowChange, *row: Any) -> None:
+        self.writes += 1
+        self._waiting.setdefault(how, []).append(row)
 
     def _ask(self, text: str, values: Sequence[Any] = ()) -> Any:
+        self._write()
         self.writes += not text.startswith("SELECT")
         return self._database.ask(text, values)
 
@@ -185,7 +213,7 @@ class Records:
 
     def _known_totals(self) -> dict[str, int]:
         if not self._totals:
-            self._totals.update(self._ask("SELECT name, value FROM totals").fetchall())
+            self._totals.update(self._ask(_TOTALS).fetchall())
         return self._totals
 
     def set_total(self, name: str, value: int) -> None:
@@ -243,29 +271,38 @@ class Records:
 
     def session_of_key(self, key: str) -> SessionRow | None:
         """A session by the key that it was begun with."""
-        return next(iter(self._sessions("retry_key = ?", _hashed(key))), None)
+        hashed = _hashed(key)
+        if hashed in self._keys:
+            return self._keys.pop(hashed)
+        return next(iter(self._sessions("retry_key = ?", hashed)), None)
 
-    def read_ahead(self, ids: Sequence[str]) -> None:
-        """Read sessions that jobs will ask for, all at once; each is given out once, so nobody sees an old one."""
-        if len(ids) > 1:
-            text = f"{_AT} WHERE id IN ({', '.join('?' * len(ids))}) AND step = ({_LAST})"
-            for row in self._ask(text, tuple(ids)).fetchall():
-                self._ahead[row[1]] = _session_of(row[:8]), _step_of(row[8:])
+    def read_ahead(self, ids: Sequence[str], keys: Sequence[str]) -> None:
+        """Read what jobs will ask for, all at once; each is given out once, so nobody sees an old one.
+
+        Args:
+            ids: of sessions that go on.
+            keys: that sessions are begun with.
+        """
+        if ids:
+            which, values = self._database.among(ids)
+            rows = self._ask(f"{_AT} WHERE id {which} AND step = ({_LAST})", values).fetchall()
+            self._ahead = {**dict.fromkeys(ids), **{row[1]: _at_of(row) for row in rows}}
+        if keys:
+            hashed = [_hashed(key) for key in keys]
+            which, values = self._database.among(hashed)
+            rows = self._ask(f"SELECT {_SESSION}, retry_key FROM sessions WHERE retry_key {which}", values).fetchall()
+            self._keys = {**dict.fromkeys(hashed), **{row[8]: _session_of(row[:8]) for row in rows}}
 
     def session_at(self, id: str) -> tuple[SessionRow, StepRow] | None:
         """A session and its last step."""
         if id in self._ahead:
             return self._ahead.pop(id)
         row = self._ask(f"{_AT} WHERE id = ? ORDER BY step DESC LIMIT 1", (id,)).fetchone()
-        return None if row is None else (_session_of(row[:8]), _step_of(row[8:]))
+        return None if row is None else _at_of(row)
 
     def sessions_of(self, visitor: str, most: int) -> list[SessionRow]:
         """Sessions of a visitor, the first ones first."""
         return self._sessions("visitor = ? ORDER BY number LIMIT ?", _hashed(visitor), most)
-
-    def sessions_before(self, time: float, most: int) -> list[SessionRow]:
-        """Sessions that were last heard of before some time, the oldest first."""
-        return self._sessions("touched < ? ORDER BY touched, number LIMIT ?", time, most)
 
     def _sessions(self, which: str, *values: object) -> list[SessionRow]:
         rows = self._ask(f"SELECT {_SESSION} FROM sessions WHERE {which}", values).fetchall()
@@ -274,13 +311,11 @@ class Records:
     def add_session(self, asked: NewSession, version: int, arm: str, now: float) -> SessionRow:
         """A new session."""
         known = [None if text is None else _hashed(text) for text in (asked.key, asked.visitor)]
-        added = self._ask(
-            "INSERT INTO sessions (id, retry_key, visitor, version, arm, touched, open) VALUES (?, ?, ?, ?, ?, ?, 1) "
-            "RETURNING number",
-            (asked.id, *known, version, arm, now),
-        ).fetchone()
+        totals = self._known_totals()
+        number = totals["last"] = totals["last"] + 1
+        self._change(_BEGUN, number, asked.id, *known, version, arm, now, 1)
         self._count_open(1)
-        return SessionRow(int(added[0]), asked.id, version, arm, True, False, False, now)
+        return SessionRow(number, asked.id, version, arm, True, False, False, now)
 
     def step(self, number: int, step: int | None = None) -> StepRow | None:
         """A step of a session; the last one if none is named."""
@@ -296,73 +331,82 @@ class Records:
 
     def add_step(self, session: SessionRow, choice: Decided, said: str | None, now: float) -> None:
         """A new choice of a session."""
-        self._ask(
-            "INSERT INTO steps (number, step, state, said, action, propensity, node, belief, decided) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                session.number,
-                choice.step,
-                choice.state,
-                said,
-                choice.action,
-                choice.propensity,
-                choice.node,
-                json.dumps(choice.belief),
-                now,
-            ),
-        )
+        decided = choice.state, said, choice.action, choice.propensity, choice.node, json.dumps(choice.belief)
+        self._change(_DECIDED, session.number, choice.step, *decided, now)
         if not session.open or now - session.touched > TOUCH_SECONDS:
-            self._ask("UPDATE sessions SET touched = ?, open = 1 WHERE number = ?", (now, session.number))
+            self._change(_TOUCHED, session.number, now, 1)
         self._count_open(not session.open)
 
     def pay(self, number: int, step: int, reward: float) -> None:
         """The reward of a step that had none."""
-        self._ask("UPDATE steps SET reward = ? WHERE number = ? AND step = ?", (reward, number, step))
+        self._change(_PAID, number, step, reward)
 
     def end(self, session: SessionRow, paid: int, now: float) -> int:
         """Nothing follows in this session, which has so many rewards; how many have finished with it."""
-        self._ask("UPDATE sessions SET touched = ?, open = 0, ended = 1 WHERE number = ?", (now, session.number))
         self._count_open(-session.open)
-        return 0 if session.finished else self._finish([(session.number, paid)])
-
-    def _finish(self, sessions: list[tuple[int, int]]) -> int:
-        """Count (number, rewards) of sessions as finished, in this order: what comes later teaches nothing."""
-        finished = self.totals().finished
-        for number, paid in sessions:
-            finished += 1
-            self._ask("UPDATE sessions SET finished = ?, paid = ? WHERE number = ?", (finished, paid, number))
+        if session.finished:
+            self._change(_ENDED, session.number, now, 0, 1)
+            return 0
+        finished = self.totals().finished + 1
         self.set_total("finished", finished)
+        self._change(_DONE, session.number, now, 0, 1, finished, paid)
         return finished
 
     def delete(self, sessions: Sequence[SessionRow]) -> int:
         """Remove sessions and all of their steps; how many they were."""
-        self._ahead.clear()
         if sessions:
-            numbers = tuple(session.number for session in sessions)
-            places = ", ".join("?" * len(numbers))
-            self._ask(f"DELETE FROM steps WHERE number IN ({places})", numbers)
-            self._ask(f"DELETE FROM sessions WHERE number IN ({places})", numbers)
+            self._keys.clear()
+            which, numbers = self._of([session.number for session in sessions])
+            self._ask(f"DELETE FROM steps WHERE number {which}", numbers)
+            self._ask(f"DELETE FROM sessions WHERE number {which}", numbers)
             self._count_open(-sum(session.open for session in sessions))
         return len(sessions)
+
+    def delete_before(self, time: float, most: int) -> int:
+        """Remove sessions that were last heard of before some time, the oldest first; how many they were.
+
+        Where the jobs before have found all of them, nobody looks again.
+        """
+        if "old" in self._searched:
+            return 0
+        found = self._sessions("touched < ? ORDER BY touched, number LIMIT ?", time, most)
+        if len(found) < most:
+            self._searched.add("old")
+        return self.delete(found)
+
+    def _of(self, numbers: list[int]) -> tuple[str, Sequence[Any]]:
+        """How sessions are asked for that are about to change; what was read ahead of them is not true any more."""
+        gone = set(numbers)
+        self._ahead = {id: at for id, at in self._ahead.items() if at is None or at[0].number not in gone}
+        return self._database.among(numbers)
 
     def count_sessions(self) -> int:
         """How many sessions are stored."""
         return int(self._ask("SELECT COUNT(*) FROM sessions").fetchone()[0])
 
     def close_idle(self, before: float, most: int) -> int:
-        """Count sessions that were last heard of before some time as open no more; how many they were."""
+        """Count sessions that were last heard of before some time as open no more; how many they were.
+
+        Where the jobs before have found all of them, nobody looks again.
+        """
+        if "idle" in self._searched:
+            return 0
         silent = self._ask(
             "SELECT number, finished, (SELECT COUNT(reward) FROM steps WHERE steps.number = sessions.number) "
             "FROM sessions WHERE open = 1 AND touched < ? ORDER BY touched, number LIMIT ?",
             (before, most),
         ).fetchall()
+        if len(silent) < most:
+            self._searched.add("idle")
         if not silent:
             return 0
-        self._ahead.clear()
-        places = ", ".join("?" * len(silent))
-        self._ask(f"UPDATE sessions SET open = 0 WHERE number IN ({places})", tuple(row[0] for row in silent))
+        which, numbers = self._of([row[0] for row in silent])
+        self._ask(f"UPDATE sessions SET open = 0 WHERE number {which}", numbers)
         self._count_open(-len(silent))
-        self._finish([(number, paid) for number, finished, paid in silent if finished is None and paid])
+        for number, finished, paid in silent:
+            if finished is None and paid:  # in this order; what comes later teaches nothing
+                self.set_total("finished", self.totals().finished + 1)
+                self._change(_FINISHED, number, self.totals().finished, paid)
         return len(silent)
 
     def _count_open(self, change: int) -> None:
@@ -410,6 +454,10 @@ class Records:
 def _hashed(text: str) -> str:
     """A key or a visitor as it is stored: it can be found again, and not be read."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _at_of(row: tuple[Any, ...]) -> tuple[SessionRow, StepRow]:
+    return _session_of(row[:8]), _step_of(row[8:])
 
 
 def _session_of(row: tuple[Any, ...]) -> SessionRow:

@@ -27,8 +27,8 @@ Outcome = tuple[Any, Exception | None]
 """(result, None), or (None, why a job failed)."""
 
 
-_Asked = tuple[Callable[[Records], Any], Future[Any], str | None]
-"""A job, where its result goes, and the session that it will ask for."""
+_Asked = tuple[Callable[[Records], Any], Future[Any], str | None, str | None]
+"""A job, where its result goes, and the session or the key that it will ask for."""
 
 
 class StoreDown(Exception):
@@ -49,15 +49,16 @@ class Store:
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Callable[[Records], _T], session: str | None = None) -> Future[_T]:
+    def submit(self, job: Callable[[Records], _T], session: str | None = None, key: str | None = None) -> Future[_T]:
         """Run a job in a transaction; its result is there when it is durable. A job may be run more than once.
 
         Args:
             job: what to do.
             session: id of the one that it will ask for, which is read with those of other jobs.
+            key: of the session that it will begin, if it is not there.
         """
         future: Future[_T] = Future()
-        self._jobs.put((job, future, session))
+        self._jobs.put((job, future, session, key))
         return future
 
     def close(self) -> None:
@@ -78,28 +79,30 @@ class Store:
                 return
 
     def _commit(self, batch: list[_Asked]) -> None:
-        sessions = list(dict.fromkeys(session for _, _, session in batch if session is not None))
         try:
-            outcomes = self._outcomes([job for job, _, _ in batch], sessions)
+            outcomes = self._outcomes(batch)
         except self.database.failures as error:
             self.database.roll_back()
-            for _, future, _ in batch:
+            for _, future, *_ in batch:
                 future.set_exception(StoreDown(str(error)))
             return
-        for (_, future, _), (result, failure) in zip(batch, outcomes, strict=True):
+        for (_, future, *_), (result, failure) in zip(batch, outcomes, strict=True):
             if failure is None:
                 future.set_result(result)
             else:
                 future.set_exception(failure)
 
-    def _outcomes(self, jobs: list[Callable[[Records], Any]], sessions: list[str]) -> list[Outcome]:
+    def _outcomes(self, batch: list[_Asked]) -> list[Outcome]:
         """What jobs come to in one transaction; only where one has to be undone alone, each with a way back."""
+        ids = list(dict.fromkeys(session for _, _, session, _ in batch if session is not None))
+        keys = list(dict.fromkeys(key for *_, key in batch if key is not None))
         for run in (self._run, self._run_with_way_back):
             self.database.begin()
             records = Records(self.database)
             try:
-                records.read_ahead(sessions)
-                outcomes = [run(job, records) for job in jobs]
+                if len(batch) > 1:
+                    records.read_ahead(ids, keys)
+                outcomes = [run(job, records) for job, *_ in batch]
                 records.flush()
             except _HalfDone:
                 self.database.roll_back()
