@@ -47,6 +47,18 @@ def test_connections_send_small_answers_at_once():
         assert listening.proto == socket.IPPROTO_TCP  # what asyncio asks before it sets TCP_NODELAY
 
 
+def test_an_answer_leaves_in_one_piece_and_before_its_connection_closes(client, monkeypatch):
+    import asyncio.selector_events as below
+
+    written, write = [], below._SelectorSocketTransport.write
+    monkeypatch.setattr(
+        below._SelectorSocketTransport, "write", lambda self, data: (written.append(bytes(data)), write(self, data))[1]
+    )
+    assert client.ask("GET", "/v1/health", Connection="close") == (200, {"status": "ok"})
+    assert [piece.split(b" ")[1] for piece in written if piece.startswith(b"HTTP")] == [b"200"]
+    assert [piece.endswith(b'{"status": "ok"}') for piece in written if b"HTTP" in piece or b"status" in piece] == [True]
+
+
 def test_health_readiness_policy_and_description(client, plan):
     assert client.ask("GET", "/v1/health") == (200, {"status": "ok"})
     assert client.ask("GET", "/v1/ready") == (200, {"status": "ready", "version": 1})

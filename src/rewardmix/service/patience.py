@@ -1,4 +1,4 @@
-"""Connections on which nobody asks: they are closed, so that slow clients do not keep others out."""
+"""Connections: those on which nobody asks are closed, so that slow clients do not keep others out; answers go whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first head."""
-        super().connection_made(transport)
+        super().connection_made(_InOnePiece(transport, self.loop))
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -54,3 +54,33 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._timer = self.loop.call_at(self._due, self._look)
         elif self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+
+
+class _InOnePiece:
+    """A transport that sends what was written in one turn of the loop together.
+
+    The server below writes the head of an answer and its body apart; each is a call of the system in which the thread
+    of the store may take the interpreter.
+    """
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._pieces = transport, loop, list[bytes]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send with what comes in this turn."""
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(data)
+
+    def close(self) -> None:
+        """Close when all is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        if pieces and not self._transport.is_closing():
+            self._transport.write(b"".join(pieces))
