@@ -100,6 +100,42 @@ class Postgres:
         shutil.rmtree(self.folder)
 
 
+@contextlib.contextmanager
+def small_disk(folder, size="8m"):
+    """A file system of its own at a folder, of so many bytes; skipped, loudly, where nobody may mount one."""
+    folder.mkdir()
+    shutil.chown(folder, folder.owner() if os.geteuid() else OWNER)
+    options = f"size={size},mode=0700,uid={folder.stat().st_uid},gid={folder.stat().st_gid}"
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
+    if done.returncode:
+        folder.rmdir()
+        print(NO_MOUNT)
+        pytest.skip(NO_MOUNT)
+    try:
+        yield Disk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+        folder.rmdir()
+
+
+NO_MOUNT = "NO SMALL DISK: mounting is not allowed here; a database that says that it is full stands for it"
+
+
+class Disk:
+    """A file system that can be filled to the last byte, and emptied again."""
+
+    def __init__(self, folder):
+        self.folder, self._filler = folder, folder / "filler"
+
+    def fill(self):
+        with open(self._filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+
+    def free(self):
+        self._filler.unlink()
+
+
 KINDS = ("sqlite", "postgres")
 """Stores that tests are run with."""
 

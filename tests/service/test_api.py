@@ -56,7 +56,9 @@ def test_an_answer_leaves_in_one_piece_and_before_its_connection_closes(client, 
     )
     assert client.ask("GET", "/v1/health", Connection="close") == (200, {"status": "ok"})
     assert [piece.split(b" ")[1] for piece in written if piece.startswith(b"HTTP")] == [b"200"]
-    assert [piece.endswith(b'{"status": "ok"}') for piece in written if b"HTTP" in piece or b"status" in piece] == [True]
+    assert [piece.endswith(b'{"status": "ok"}') for piece in written if b"HTTP" in piece or b"status" in piece] == [
+        True
+    ]
 
 
 def test_health_readiness_policy_and_description(client, plan):

@@ -5,6 +5,7 @@ Five kills here; ``REWARDMIX_KILLS=20 python -m pytest tests/service/test_kills.
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -13,9 +14,9 @@ import pytest
 
 import rewardmix as rm
 from rewardmix.service import Desk, ServeSettings, Store, export_log, replay
-from service.running_postgres import KINDS, place_of
+from service.running_postgres import KINDS, place_of, small_disk
 from service.running_service import Client, as_process, free_port, in_thread, need_server
-from service.visitors import Visitor, check_store, finish, played
+from service.visitors import Visitor, check_store, finish, played, turned_away
 
 need_server()
 
@@ -122,6 +123,59 @@ def test_a_database_that_goes_away_is_a_503_and_comes_back_by_itself(plan, postg
         finish(visitors)
     assert sum(visitor.turned_away for visitor in visitors) > 0
     check_store(place, visitors)
+
+
+class SaysFull:
+    """A PostgreSQL that refuses every new step as it does on a full disk."""
+
+    def __init__(self, postgres):
+        self._sql = postgres.sql
+
+    def fill(self):
+        self._sql(
+            "CREATE FUNCTION rewardmix.full() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END$$; "
+            "CREATE TRIGGER fails BEFORE INSERT ON rewardmix.steps EXECUTE FUNCTION rewardmix.full()"
+        )
+
+    def free(self):
+        self._sql("DROP FUNCTION rewardmix.full() CASCADE")
+
+
+@contextlib.contextmanager
+def tables_on_small_disk(postgres):
+    """Everything that the store writes is on a file system of 8 MiB."""
+    with small_disk(postgres.folder / "small") as disk:
+        (disk.folder / "tables").mkdir()
+        shutil.chown(disk.folder / "tables", disk.folder.owner())
+        postgres.sql(f"CREATE TABLESPACE small LOCATION '{disk.folder / 'tables'}'")
+        postgres.sql("ALTER ROLE rewardmix SET default_tablespace = small")
+        try:
+            yield disk
+        finally:
+            postgres.sql("ALTER ROLE rewardmix RESET default_tablespace")
+            postgres.fresh()
+            postgres.sql("DROP TABLESPACE small")
+
+
+@pytest.mark.parametrize("disk_of", [tables_on_small_disk, lambda postgres: contextlib.nullcontext(SaysFull(postgres))])
+def test_a_full_disk_below_postgresql_is_a_503_and_passes(plan, postgres, disk_of, tmp_path):
+    with disk_of(postgres) as disk:
+        place, stop = postgres.fresh(), threading.Event()
+        with served(plan, place) as (_, client):
+            visitors = [Visitor(client.connection.port, f"visitor {i}", stop) for i in range(3)]
+            for visitor in visitors:
+                visitor.start()
+            for _ in range(2):
+                played(visitors, 12)
+                disk.fill()
+                turned_away(visitors, 5)
+                assert client.ask("GET", "/v1/health")[0] == client.ask("GET", "/v1/ready")[0] == 200  # it can read
+                disk.free()
+            played(visitors, 12)
+            finish(visitors)
+        check_store(place, visitors)
+        assert export_log(place, tmp_path / "log.parquet").rows == sum(len(visitor.paid) for visitor in visitors)
 
 
 def test_a_server_that_hangs_in_its_turn_does_not_hold_up_the_others(plan, postgres, monkeypatch):

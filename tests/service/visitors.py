@@ -68,6 +68,13 @@ def played(visitors, rewards):
         visitors[0].stopped.wait(0.02)
 
 
+def turned_away(visitors, times):
+    """Wait until each visitor was told so often more that the store is down."""
+    wanted = [visitor.turned_away + times for visitor in visitors]
+    while any(v.turned_away < w and v.failure is None for v, w in zip(visitors, wanted, strict=True)):
+        visitors[0].stopped.wait(0.02)
+
+
 def finish(visitors):
     """Let all end their sessions."""
     visitors[0].stopped.set()
