@@ -151,7 +151,7 @@ CASES = {
     episodes_kernels.list_symbols: episode_args,
 }
 
-PLAYING = {simulation_kernels.run_controller, exploration_kernels.play_choices}
+PLAYING = {simulation_kernels.run_controller, exploration_kernels.play_choices, exploration_kernels.choice}
 """Held against each other in whole runs, below."""
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from rewardmix import problems
 from rewardmix import theory as numbers
-from rewardmix.exploration import Practical, all_pairs, explore, paper, practical, selected, theory
+from rewardmix.exploration import Practical, all_pairs, augmented, explore, paper, partners, practical, selected, theory
 from rewardmix.exploration.augmented import blank_plan, refresh, saturation, touch_up
 from rewardmix.exploration.bonuses import Size
 from rewardmix.exploration.compiled_engine import CompiledEngine
-from rewardmix.exploration.exploration_kernels import OWN, SHARED
+from rewardmix.exploration.exploration_kernels import SHARED, choice
 
 SIZE = Size(4, 2, 5, 4, 0.05, 100)
 PLAIN = Practical(unseen=1.0)  # a pair is known from three samples on
@@ -55,13 +55,14 @@ def test_touching_up_every_row_equals_planning_anew():
     for k in range(10, 510, 10):
         engine.play(plan, plan.choices, tally, k, 10**9, 1.5)
         refresh(plan, tally, practical, 1.5)
-    choices, value = plan.choices.rows[plan.choices.row_of], plan.uncertainty
+    choices, value = after_first_picks(plan), plan.uncertainty
     assert value < 0.9
+    assert any(not np.array_equal(row, plan.choices.rows[SHARED]) for row in choices)
     tally.dirty[:] = True
     touch_up(plan, tally, practical)
     assert plan.uncertainty == value
-    assert np.array_equal(plan.choices.rows[plan.choices.row_of], choices)
-    assert (plan.choices.row_of == OWN + np.arange(8)).all()
+    assert np.array_equal(after_first_picks(plan), choices)
+    assert (plan.choices.numbers == 4).all()
 
 
 def test_rows_of_which_nothing_is_known_share_one_plan():
@@ -70,18 +71,63 @@ def test_rows_of_which_nothing_is_known_share_one_plan():
     tally = engine.fresh_tally(False)
     plan = blank_plan(tally, PLAIN, 0.05)
     refresh(plan, tally, PLAIN, 1.1)
-    assert (plan.choices.row_of == SHARED).all()
+    assert not plan.choices.numbers.any()
     assert plan.uncertainty == 1.0
     most = set()
     for episodes in (1, 2, 4, 6, 8, 12, 300):
         engine.play(plan, plan.choices, tally, episodes, 10**9, 1.1)
         refresh(plan, tally, PLAIN, 1.1)
-        own = plan.choices.row_of != SHARED
+        own = plan.choices.numbers > 0
         counts = tally.moments().pair_counts()
         assert np.array_equal(own, (counts > 2).any(axis=1))
         most |= set(counts.max(axis=1).tolist())
     assert 0 < own.sum() < own.size
     assert {1, 2, 3} <= most
+
+
+def after_first_picks(plan):
+    """(X, H, S): the choices after each first pick."""
+    _, horizon, states = plan.choices.rows.shape
+    firsts = range(plan.choices.numbers.size)
+    return [[[choice(plan.choices, SHARED, x, t, s) for s in range(states)] for t in range(horizon)] for x in firsts]
+
+
+@pytest.mark.parametrize("counts", [all_pairs, selected], ids=lambda c: c.name)
+@pytest.mark.parametrize("known", [0, 2])
+def test_partners_are_those_of_the_counts_however_they_are_found(counts, known, monkeypatch):
+    model = problems.make("random", states=130, actions=4, horizon=6, successors=2, seed=1)
+    engine = CompiledEngine(model, 0, False)
+    tally = engine.fresh_tally(counts.ordered)
+    plan = blank_plan(tally, practical, 0.05)
+    refresh(plan, tally, practical, 1.5)
+    engine.play(plan, plan.choices, tally, 3000, 10**9, 1.5)
+    assert not tally.pairs.dense
+    samples = pair_samples(tally, 520)
+    samples = samples if counts.ordered else np.maximum(samples, samples.T)
+    ways = {way: getattr(partners, way) for way in ("look_up_partners", "sort_partners")}
+    for way in ways:
+        monkeypatch.setattr(partners, way, lambda *args, way=way: used.append(way) or ways[way](*args))
+    for number in (1, 3, 300, 520):
+        used = []
+        firsts = np.sort(np.random.default_rng(number).permutation(520)[:number])
+        begins, others, found = partners.known_partners(tally, known, firsts)
+        assert used == ["look_up_partners" if number <= 300 else "sort_partners"]
+        for b, first in enumerate(firsts):
+            listed = slice(begins[b], begins[b + 1])
+            wanted = np.flatnonzero((samples[first] > known) | (np.arange(520) == first))
+            assert others[listed].tolist() == wanted.tolist()
+            at_least = np.where(samples[first, wanted] > known, samples[first, wanted], 0)
+            assert np.maximum(found[listed], 0)[at_least > 0].tolist() == at_least[at_least > 0].tolist()
+            assert (found[listed][at_least == 0] <= known).all()
+
+
+def test_room_for_own_choices_grows_with_what_is_known(monkeypatch):
+    model = problems.make("random", states=30, actions=3, horizon=6, successors=2, seed=1)
+    expected = explore(model, episodes=2000, seed=1)
+    monkeypatch.setattr(augmented, "WHOLE_ROWS", 0)
+    grown = explore(model, episodes=2000, seed=1)
+    assert grown.moments == expected.moments
+    assert np.array_equal(grown.info.curve, expected.info.curve)
 
 
 @pytest.mark.parametrize("bonus", [PLAIN.pair, paper(1).pair, theory.pair, theory.move], ids=str)

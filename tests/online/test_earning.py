@@ -9,6 +9,7 @@ import rewardmix as rm
 from oracles import policy_value
 from rewardmix import problems
 from rewardmix.exploration import checkpoints
+from rewardmix.exploration.exploration_kernels import choice
 from rewardmix.online import rivals
 from rewardmix.online.agent_state import packed_agent
 from rewardmix.planning import plan, plan_markov
@@ -86,14 +87,15 @@ def test_pair_exploration_as_a_controller_earns_what_its_plan_plays(model):
         learner.learn()
     policy = learner.policies[0]
     assert rm.evaluate(policy, model).value == pytest.approx(policy_value(policy, model))
-    rows, row_of = learner.plan.choices
+    choices = learner.plan.choices
     for start in range(3):  # walk the plan and the controller side by side, through the likeliest states
-        row, state, memory = 0, start, policy.start(start)
+        picked, first, state, memory = 0, -1, start, policy.start(start)
         for t in range(3):
-            code = int(rows[row, t, state])
+            code = choice(choices, picked, first, t, state)
             assert policy.act(memory, np.random.default_rng(0)) == code >> 1
-            if code & 1 == 0 and row != 1:
-                row = int(row_of[state * 2 + (code >> 1)]) if row == 0 else 1
+            if code & 1 == 0:
+                first = state * 2 + (code >> 1) if picked == 0 else first
+                picked = min(picked + 1, 2)
             following = int(model.transition[state, code >> 1].argmax())
             memory, state = policy.observe(memory, code >> 1, 1.0, following), following
 

@@ -134,7 +134,7 @@ def afford_exploration(
     pairs = rows**2 if rows**2 <= 1 << 18 else max(1 << 18, one, min(rows * (rows + 1) // 2, _times(episodes, one)))
     afford(
         "env_or_model",
-        memory=2 * (rows + 3) * horizon * states + 32 * horizon * rows + 3 * record * pairs,
+        memory=(2 * horizon + 4) * min(rows * states, 8 * pairs) + 32 * horizon * rows + (3 * record + 80) * pairs,
         operations=2 * horizon * rows * states,
         change="fewer states, actions or reward values, or a shorter horizon",
     )

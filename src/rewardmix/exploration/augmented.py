@@ -21,7 +21,9 @@ Ties are common, since values are clipped at 1, and must not be left to rounding
 visits is played (its unclipped bonus is the largest), then the lowest action, picking before not picking. T-hat stays
 in the form of whole numbers, (sum of counts times values) / n, so that a row of ones sums to exactly one.
 
-A first pick whose pairs all have bonus 1 needs no plan of its own: all those rows share row 0.
+Most pairs of a large world have bonus 1. Let a be the action of s with the fewest visits. While the pair (x1, (s, a)) has
+bonus 1, V_t(2, x1, s) = 1 at every t, and by the rule for ties (a, pick) is played, whatever follows and whatever x1 is.
+So all first picks share one row, and each is planned only in the other states.
 """  # noqa: E501 - the equations are easier to compare side by side
 
 from __future__ import annotations
@@ -36,14 +38,15 @@ from numpy.typing import NDArray
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
 from rewardmix._core.pair_counting import DIRTY, NEWS
-from rewardmix._core.widths import choice_width
+from rewardmix._core.widths import choice_width, state_width
 from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration.bonuses import Confidence, Size
 from rewardmix.exploration.exploration_kernels import Choices, Hat
+from rewardmix.exploration.partners import known_partners
 from rewardmix.exploration.tally import Tally
 
-_PICKS_AT_ONCE = 64
-"""First picks planned at once."""
+WHOLE_ROWS = 1 << 23
+"""Where the choices after all first picks together take no more numbers than this, each has room for all states."""
 
 DENSE = 0.2
 """T-hat with more than this share of possible moves is kept as a plain array too: vector instructions win."""
@@ -64,6 +67,9 @@ class PairPlan:
         after_second: (H, X) value of what follows when x is the first pick at t.
         after_third: (H, X) likewise when x is the second pick.
         value: (S,) V_1(1, s).
+        everywhere: (S,) all states.
+        reserved: (X,) states that there is room for in the own choices after a first pick.
+        used: places of these lists that are reserved.
         nothing: (X,) zeros.
         spare: (H, X) to be written to.
         uncertainty: V_0.
@@ -79,6 +85,9 @@ class PairPlan:
     after_second: Floats
     after_third: Floats
     value: Floats
+    everywhere: NDArray[np.int64]
+    reserved: NDArray[np.int64]
+    used: int
     nothing: Floats
     spare: Floats
     uncertainty: float = 1.0
@@ -94,14 +103,30 @@ class PairPlan:
 def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> PairPlan:
     """Room for a plan; nothing is planned yet."""
     num_x, horizon, num_states = tally.num_x, tally.horizon, tally.num_states
-    rows = np.zeros((kernels.OWN + num_x, horizon, num_states), choice_width(tally.num_actions))
-    choices = Choices(rows, np.zeros(num_x, np.int64))
+    width = choice_width(tally.num_actions)
+    reserved = np.full(num_x, num_states if num_x * num_states * horizon <= WHOLE_ROWS else 0)
+    used, places = int(reserved.sum()), np.cumsum(reserved) - reserved
+    rows, own = np.zeros((3, horizon, num_states), width), np.zeros((used, horizon), width)
+    listed = np.zeros(used, state_width(num_states))
+    choices = Choices(rows, np.zeros(num_x, np.int64), places, listed, own)
     none = np.zeros(0)
     hat = Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
     size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0, tally.reward_values.size)
     shape = horizon, num_x
-    tables = np.zeros(shape), np.zeros(shape), np.zeros(num_states), np.zeros(num_x), np.zeros(shape)
-    return PairPlan(choices, hat, size, 0, *tables)
+    return PairPlan(
+        choices,
+        hat,
+        size,
+        known=0,
+        after_second=np.zeros(shape),
+        after_third=np.zeros(shape),
+        value=np.zeros(num_states),
+        everywhere=np.arange(num_states),
+        reserved=reserved,
+        used=used,
+        nothing=np.zeros(num_x),
+        spare=np.zeros(shape),
+    )
 
 
 def refresh(plan: PairPlan, tally: Tally, confidence: Confidence, growth: float) -> None:
@@ -115,11 +140,11 @@ def refresh(plan: PairPlan, tally: Tally, confidence: Confidence, growth: float)
     tally.visit_limits[tally.visits == 0] = 1
     shape, rows = plan.after_third.shape, plan.choices.rows
     nothing, forbidden = np.zeros(tally.num_x), np.full(shape, -1.0)
-    kernels.plan_slot(plan.hat, nothing, forbidden, rows[kernels.THIRD], plan.after_third, plan.value)
-    kernels.plan_slot(
-        plan.hat, np.ones(tally.num_x), plan.after_third, rows[kernels.SHARED], plan.after_second, plan.value
-    )
-    plan.choices.row_of[:] = kernels.SHARED
+    forbid = plan.hat, nothing, forbidden, plan.everywhere, rows[kernels.THIRD], plan.after_third
+    kernels.plan_slot(*forbid, plan.value)
+    share = plan.hat, np.ones(tally.num_x), plan.after_third, plan.everywhere, rows[kernels.SHARED], plan.after_second
+    kernels.plan_slot(*share, plan.value)
+    plan.choices.numbers[:] = 0
     known = np.zeros(tally.num_x, bool)
     kernels.set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, known)
     tally.progress[NEWS] = 0
@@ -134,19 +159,37 @@ def touch_up(plan: PairPlan, tally: Tally, confidence: Confidence) -> None:
 
 
 def _plan_rows(plan: PairPlan, tally: Tally, confidence: Confidence, firsts: NDArray[np.int64]) -> None:
-    rows = plan.choices.rows
-    for begin in range(0, firsts.size, _PICKS_AT_ONCE):
-        block = firsts[begin : begin + _PICKS_AT_ONCE]
-        counts = np.empty((block.size, tally.num_x), np.int64)
-        kernels.gather_counts(tally.pairs.records, *tally.pairs.hashing, block, tally.ordered, tally.num_x, counts)
-        bonuses = confidence.pair(counts, plan.size)
-        kernels.plan_rows(plan.hat, bonuses, plan.after_third, block, plan.choices, plan.after_second)
-    kernels.plan_slot(plan.hat, plan.nothing, plan.after_second, rows[kernels.FIRST], plan.spare, plan.value)
+    if firsts.size:
+        begins, partners, samples = known_partners(tally, plan.known, firsts)
+        _make_room(plan, firsts, np.diff(begins))
+        bonuses = confidence.pair(samples, plan.size)
+        listed = firsts, begins, partners, bonuses
+        kernels.plan_rows(plan.hat, plan.after_third, *listed, plan.choices, plan.after_second)
+    first = plan.choices.rows[kernels.FIRST]
+    kernels.plan_slot(plan.hat, plan.nothing, plan.after_second, plan.everywhere, first, plan.spare, plan.value)
     tally.dirty[:] = False
     tally.progress[DIRTY] = 0
     plan.uncertainty = start_value(plan.value, tally, confidence, plan.size)
     plan.rows_planned += firsts.size
     plan.cost += EVENT_COST + (firsts.size + 1) * plan.choices.rows.shape[1] * plan.hat.counts.size
+
+
+def _make_room(plan: PairPlan, firsts: NDArray[np.int64], partners: NDArray[np.int64]) -> None:
+    """Let there be room for the own choices after ``firsts``, each known with so many partners."""
+    num_states = plan.size.num_states
+    needed = np.minimum(partners, num_states)
+    grown = needed > plan.reserved[firsts]
+    if not grown.any():
+        return
+    choices, firsts = plan.choices, firsts[grown]
+    plan.reserved[firsts] = np.minimum(2 * needed[grown], num_states)
+    choices.places[firsts] = plan.used + np.cumsum(plan.reserved[firsts]) - plan.reserved[firsts]
+    plan.used += int(plan.reserved[firsts].sum())
+    if plan.used > len(choices.own):
+        more = 2 * plan.used - len(choices.own)
+        states = np.concatenate([choices.states, np.zeros(more, choices.states.dtype)])
+        own = np.concatenate([choices.own, np.zeros((more, choices.own.shape[1]), choices.own.dtype)])
+        plan.choices = choices._replace(states=states, own=own)
 
 
 def estimate_moves(tally: Tally, confidence: Confidence, size: Size) -> Hat:

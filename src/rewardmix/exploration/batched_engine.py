@@ -23,7 +23,7 @@ from rewardmix._core.pair_counting import DIRTY, EPISODES, LIMIT, NEWS, SAMPLES,
 from rewardmix._core.streams import Role, stream
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import PairPlan
-from rewardmix.exploration.exploration_kernels import ANY, FIRST, THIRD, Choices
+from rewardmix.exploration.exploration_kernels import ANY, FIRST, SHARED, THIRD, Choices, choice
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import successor_lists
@@ -124,7 +124,7 @@ def expected_pairs(hat: Any, choices: Any, starts: Any, num_actions: Any, out: A
         for x1 in range(num_x):
             for s in range(num_states):
                 if one[x1, s] > 0:
-                    code = choices.rows[choices.row_of[x1], t, s]
+                    code = choice(choices, SHARED, x1, t, s)
                     x = s * num_actions + (code >> 1)
                     if code & 1 == 0:
                         out[x1, x] += one[x1, s]
@@ -188,7 +188,7 @@ def push(laws: Any, choices: Any, counts: Any, stream: Any, number: Any, labels:
             for s in range(num_states):
                 if one[x1, s] == 0:
                     continue
-                code = choices.rows[choices.row_of[x1], t, s]
+                code = choice(choices, SHARED, x1, t, s)
                 x = s * num_actions + (code >> 1)
                 if code & 1 == 0:
                     labels[x1, x] += one[x1, s]

@@ -19,7 +19,7 @@ from rewardmix._core.widths import length_width
 from rewardmix.episodes import ABSENT, PARTS, Episodes, room_for
 from rewardmix.exploration.augmented import PairPlan
 from rewardmix.exploration.compiled_engine import KEPT_BYTES
-from rewardmix.exploration.exploration_kernels import ANY, FIRST, THIRD, Choices
+from rewardmix.exploration.exploration_kernels import ANY, Choices, choice
 from rewardmix.exploration.exploration_result import kept_every
 from rewardmix.exploration.tally import Tally
 
@@ -159,9 +159,9 @@ class One:
         """Play one episode into ``sheet`` and ``picks``."""
         state = engine.state(self.env.reset(seed=seed)[0], before, 0)
         sheet.states[0, 0] = state
-        row, picked = FIRST, 0
+        picked, first = 0, 0
         for t in range(engine.sizes[2]):
-            code = int(choices.rows[row, t, state])
+            code = choice(choices, picked, first, t, state)
             if code == ANY:
                 code = 2 * int(engine.rng.integers(engine.sizes[1])) + 1
             following, reward, terminated, truncated, _ = self.env.step(code >> 1)
@@ -170,7 +170,7 @@ class One:
             sheet.lengths[0] = t + 1
             if code & 1 == 0 and picked < 2:
                 picks[0, picked] = t
-                row = int(choices.row_of[state * engine.sizes[1] + (code >> 1)]) if picked == 0 else THIRD
+                first = state * engine.sizes[1] + (code >> 1) if picked == 0 else first
                 picked += 1
             state = engine.state(following, before, t + 1)
             sheet.states[0, t + 1] = state
@@ -191,10 +191,11 @@ class Many:
         """Play one episode in each copy into ``sheet`` and ``picks``."""
         states = np.array([engine.state(s, before + i, 0) for i, s in enumerate(self.env.reset(seed=seed)[0])])
         sheet.states[:, 0] = states
-        row, picked = np.full(self.number, FIRST), np.zeros(self.number, np.int64)
+        picked, first = np.zeros((2, self.number), np.int64)
         running = np.ones(self.number, bool)
         for t in range(engine.sizes[2]):
-            codes = choices.rows[row, t, states].astype(np.int64)
+            now = zip(picked.tolist(), first.tolist(), states.tolist(), strict=True)
+            codes = np.array([choice(choices, number, x, t, s) for number, x, s in now])
             anything = 2 * engine.rng.integers(engine.sizes[1], size=self.number) + 1 if (codes == ANY).any() else codes
             codes = np.where(codes == ANY, anything, codes)
             following, rewards, terminated, truncated = environments.step_copies(
@@ -206,8 +207,8 @@ class Many:
                 sheet.lengths[i] = t + 1
                 if codes[i] & 1 == 0 and picked[i] < 2:
                     picks[i, picked[i]] = t
-                    x = states[i] * engine.sizes[1] + (codes[i] >> 1)
-                    row[i] = choices.row_of[x] if picked[i] == 0 else THIRD
+                    if picked[i] == 0:
+                        first[i] = states[i] * engine.sizes[1] + (codes[i] >> 1)
                     picked[i] += 1
                 states[i] = engine.state(following[i], before + int(i), t + 1)
                 sheet.states[i, t + 1] = states[i]

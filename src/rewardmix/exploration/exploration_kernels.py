@@ -4,9 +4,11 @@ A choice is one number: 2 a for "play a and pick this step", 2 a + 1 for "play a
 Choices are rows (H, S), one for each situation:
 
     FIRST      nothing picked yet
+    SHARED     one step picked
     THIRD      both picked
-    SHARED     after a first pick of which no pair is known
-    OWN + x    after the first pick x, where ``row_of[x]`` says so
+
+After a first pick the choices are others in those states of which it is known with the action that SHARED plays (and in
+its own): they are listed.
 
 The columns of pair records, and of ``progress``, are those of ``_core.pair_counting``. A pair's LIMIT is the number of
 samples at which its rows are outdated; ``dirty`` (X,) marks those rows, DIRTY counts them, and NEWS counts the
@@ -32,7 +34,6 @@ from rewardmix._core.pair_counting import (
     add_pair,
     count_all_pairs,
     count_pair,
-    slot_of,
 )
 from rewardmix._core.xoshiro import advance, pick
 from rewardmix.simulation_kernels import next_place
@@ -43,8 +44,8 @@ ANY = -1
 HALF = 1.0 / (1 << 32)
 """Distance between two neighbouring draws from half a word."""
 
-FIRST, THIRD, SHARED, OWN = 0, 1, 2, 3
-"""Rows of ``Choices``."""
+FIRST, SHARED, THIRD = 0, 1, 2
+"""Rows of ``Choices``, by the number of steps picked."""
 
 
 class Hat(NamedTuple):
@@ -60,10 +61,13 @@ class Hat(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """What to play: one row (H, S) for each situation; see ``augmented``."""
+    """What to play; ``choice`` looks it up."""
 
-    rows: NDArray[np.int16]  # (3 + X, H, S): rows FIRST, THIRD and SHARED, then one for each first pick
-    row_of: NDArray[np.int64]  # (X,) the row that follows a first pick: SHARED, or its own
+    rows: NDArray[np.int16]  # (3, H, S): FIRST, SHARED and THIRD
+    numbers: NDArray[np.int64]  # (X,) in how many states there are other choices than SHARED after a first pick
+    places: NDArray[np.int64]  # (X,) where in the two lists these are
+    states: NDArray[np.int32]  # (room,) the states, in their order
+    own: NDArray[np.int16]  # (room, H) the choices
 
 
 class TallyArrays(NamedTuple):
@@ -99,8 +103,11 @@ class Kept(NamedTuple):
 
 
 @kernel
-def expected(hat: Any, later: Any, out: Any) -> None:
-    """``out`` (X,): sum over next states of counts times values, in the order of the states in both forms."""
+def expected(hat: Any, later: Any, states: Any, bonus: Any, out: Any) -> None:
+    """``out`` (X,): sum over next states of counts times values, in the order of the states in both forms.
+
+    For the x of ``states`` whose ``bonus`` is finite; nobody may look at the others.
+    """
     if hat.columns.shape[0] > 0:
         for x in range(out.size):
             out[x] = 0.0
@@ -110,71 +117,90 @@ def expected(hat: Any, later: Any, out: Any) -> None:
             for x in range(out.size):
                 out[x] += column[x] * value
         return
-    for x in range(out.size):
-        total = 0.0
-        for j in range(hat.begins[x], hat.begins[x + 1]):
-            total += hat.counts[j] * later[hat.successors[j]]
-        out[x] = total
+    num_actions = out.size // later.size
+    for s in states:
+        for x in range(s * num_actions, (s + 1) * num_actions):
+            if bonus[x] < np.inf:
+                total = 0.0
+                for j in range(hat.begins[x], hat.begins[x + 1]):
+                    total += hat.counts[j] * later[hat.successors[j]]
+                out[x] = total
 
 
 @kernel
-def plan_slot(hat: Any, bonus: Any, picking: Any, choices: Any, after: Any, value: Any) -> None:
+def plan_slot(hat: Any, bonus: Any, picking: Any, states: Any, choices: Any, after: Any, value: Any) -> None:
     """Value iteration in one slot, where picking x at t is worth ``bonus[x] + picking[t, x]`` (negative: forbidden).
 
-    Fills ``choices`` (H, S), ``after`` (H, X): value of what follows x at t if it is not picked, ``value`` (S,).
+    Only in ``states``; any other is worth 1 until the last step, as ``value`` (S,) has it. A bonus may be infinite:
+    then a pick is worth 1, the most that there is, and what follows is not looked at.
+
+    Fills ``choices`` (H, S), a column for each of the states, ``after`` (H, X): value of what follows x at t if it is
+    not picked, and ``value`` of the states.
     """
-    horizon, num_states = choices.shape
+    horizon, num_states = after.shape[0], value.size
     num_actions = bonus.size // num_states
-    later, total = np.zeros(num_states), np.zeros(bonus.size)
     for t in range(horizon - 1, -1, -1):
-        top = later[0]
-        for s in range(1, num_states):
-            top = max(top, later[s])
-        expected(hat, later, total)
-        for s in range(num_states):
+        following, top = after[t], 0.0
+        if t < horizon - 1:
+            expected(hat, value, states, bonus, following)
+            top = value[0] if states.size == num_states else 1.0
+            for s in states:
+                top = max(top, value[s])
+        for i in range(states.size):
             best, fewest, code = -1.0, np.inf, 0
             for a in range(num_actions):
-                x = s * num_actions + a
+                x = states[i] * num_actions + a
                 seen = hat.totals[x]
-                follow = total[x] / seen if seen > 0 else 0.0
-                follow = min(top, follow + hat.bonus[x] * top) if hat.scaled else follow + hat.bonus[x]
-                after[t, x] = follow
                 q = min(1.0, bonus[x] + picking[t, x])
                 if q > best or (q == best and seen < fewest):
                     best, fewest, code = q, seen, 2 * a
+                if bonus[x] == np.inf:
+                    continue
+                follow = following[x] / seen if seen > 0 and t < horizon - 1 else 0.0
+                follow = min(top, follow + hat.bonus[x] * top) if hat.scaled else follow + hat.bonus[x]
+                following[x] = follow
                 q = min(1.0, follow)
                 if q > best or (q == best and seen < fewest):
                     best, fewest, code = q, seen, 2 * a + 1
-            choices[t, s] = code
-            value[s] = best
-        for s in range(num_states):
-            later[s] = value[s]
+            choices[t, i] = code
+            value[states[i]] = best
 
 
 @kernel
-def plan_rows(hat: Any, bonuses: Any, after_third: Any, firsts: Any, choices: Any, after_second: Any) -> None:
-    """The second slot for each of ``firsts``; ``bonuses`` (B, X) of their pairs.
+def plan_rows(
+    hat: Any, after_third: Any, firsts: Any, begins: Any, partners: Any, bonuses: Any, choices: Any, after_second: Any
+) -> None:
+    """The second slot for each of ``firsts``: ``partners`` are the x with which it is known, from ``begins`` on.
 
-    Fills their rows of ``choices`` and their columns of ``after_second``.
+    Fills their own choices and their columns of ``after_second``. In most states the action that was played least, the
+    choice of SHARED, makes a pair that is not known: worth 1, at any time, and preferred to whatever else is.
     """
-    after, value = np.empty(after_third.shape), np.empty(choices.rows.shape[2])
+    num_states = choices.rows.shape[2]
+    horizon, num_x = after_third.shape
+    num_actions = num_x // num_states
+    after, value, bonus = np.empty((horizon, num_x)), np.ones(num_states), np.full(num_x, np.inf)
+    codes, states = np.empty((horizon, num_states), choices.rows.dtype), np.empty(num_states, np.int64)
     for b in range(firsts.size):
-        first = firsts[b]
-        plan_slot(hat, bonuses[b], after_third, choices.rows[OWN + first], after, value)
-        for t in range(after.shape[0]):
+        first, number = firsts[b], 0
+        for j in range(begins[b], begins[b + 1]):
+            bonus[partners[j]] = bonuses[j]
+            s, a = partners[j] // num_actions, partners[j] % num_actions
+            least = choices.rows[SHARED, 0, s] == 2 * a
+            if (least or partners[j] == first) and (number == 0 or states[number - 1] != s):
+                states[number] = s
+                number += 1
+        plan_slot(hat, bonus, after_third, states[:number], codes, after, value)
+        for t in range(horizon):
             after_second[t, first] = after[t, first]
-        choices.row_of[first] = OWN + first
-
-
-@kernel
-def gather_counts(records: Any, multiplier: Any, shift: Any, firsts: Any, ordered: Any, num_x: Any, out: Any) -> None:
-    """``out`` (B, X): samples of the pairs of each of ``firsts`` with each x."""
-    for b in range(firsts.size):
-        one = firsts[b]
-        for x in range(num_x):
-            key = one * num_x + x if ordered or one <= x else x * num_x + one
-            slot = slot_of(records, key, multiplier, shift)
-            out[b, x] = records[slot, SAMPLES] if records[slot, KEY] == key else 0
+        for j in range(begins[b], begins[b + 1]):
+            bonus[partners[j]] = np.inf
+        place = choices.places[first]
+        choices.numbers[first] = number
+        for i in range(number):
+            value[states[i]] = 1.0
+            choices.states[place + i] = states[i]
+            for t in range(horizon):
+                choices.own[place + i, t] = codes[t, i]
 
 
 @deferred(lambda records, *_: records.shape[0])
@@ -192,6 +218,25 @@ def set_limits(records: Any, growth: Any, known: Any, ordered: Any, num_x: Any, 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Playing
+
+
+@deferred(lambda *_: 8)
+def choice(choices: Any, picked: Any, first: Any, t: Any, s: Any) -> Any:
+    """The choice in s at step t, when so many steps are picked, of them ``first`` as the first."""
+    if picked == SHARED:
+        number, begin = choices.numbers[first], choices.places[first]
+        if number == choices.rows.shape[2]:
+            return np.int64(choices.own[begin + s, t])
+        least, most = begin, begin + number
+        while least < most:
+            middle = (least + most) // 2
+            if choices.states[middle] < s:
+                least = middle + 1
+            else:
+                most = middle
+        if least < begin + number and choices.states[least] == s:
+            return np.int64(choices.own[least, t])
+    return np.int64(choices.rows[picked, t, s])
 
 
 @kernel
@@ -318,9 +363,9 @@ def play_choices(
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
         s, m = pick(tables.initial, high(word)), pick(tables.contexts, low(word))
         counts.starts[s] += 1
-        row, x1, z1, x2, z2 = FIRST, -1, 0, -1, 0
+        picked, x1, z1, x2, z2 = 0, -1, 0, -1, 0
         for t in range(horizon):
-            code = np.int64(choices.rows[row, t, s])
+            code = choice(choices, picked, x1, t, s)
             if code == ANY:
                 word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
                 code = 2 * np.int64(high(word) * num_actions) + 1
@@ -337,10 +382,11 @@ def play_choices(
             s = np.int64(tables.successors[place])
             xs[t], zs[t] = x, z
             if code & 1 == 0:
-                if row == FIRST:
-                    x1, z1, row = x, z, choices.row_of[x]
-                elif row != THIRD:
-                    x2, z2, row = x, z, THIRD
+                if picked == 0:
+                    x1, z1 = x, z
+                elif picked == 1:
+                    x2, z2 = x, z
+                picked = min(picked + 1, 2)
         if keep:
             kept.states[at, horizon] = s
         if ordered:

@@ -38,10 +38,11 @@ def first_order(plan: PairPlan) -> Choices:
     hat = plan.hat._replace(bonus=theory.bonus(plan.size.num_states / 4, plan.hat.totals), scaled=False)
     first = np.empty_like(plan.choices.rows[kernels.FIRST])
     forbidden = np.full(plan.spare.shape, -1.0)
-    kernels.plan_slot(hat, plan.nothing, forbidden, first, plan.spare, np.empty(plan.size.num_states))
+    value = np.empty(plan.size.num_states)
+    kernels.plan_slot(hat, plan.nothing, forbidden, plan.everywhere, first, plan.spare, value)
     return _everywhere(plan, first)
 
 
 def _everywhere(plan: PairPlan, first: NDArray[np.int16]) -> Choices:
     """Choices that never pick, so that no other row is ever looked at."""
-    return Choices(first[None], plan.choices.row_of)
+    return plan.choices._replace(rows=first[None])

@@ -139,7 +139,8 @@ def search_for_the_strange(seen: Record) -> tuple[Controller, float]:
     choices = np.zeros((tally.horizon, tally.num_states), choice_width(tally.num_actions))
     after, value = np.zeros((tally.horizon, tally.num_x)), np.zeros(tally.num_states)
     bonus = setting.pair(tally.visits, size)
-    augmented_kernels.plan_slot(hat, bonus, np.zeros(after.shape), choices, after, value)
+    everywhere = np.arange(tally.num_states)
+    augmented_kernels.plan_slot(hat, bonus, np.zeros(after.shape), everywhere, choices, after, value)
     uncertainty = start_value(value, tally, setting, size)  # type: ignore[arg-type]  # as above
     return markov_controller((choices >> 1).astype(action_width(tally.num_actions)), tally.reward_values), uncertainty
 

@@ -21,7 +21,7 @@ from rewardmix._core.widths import action_width, node_width
 from rewardmix.episodes import Episodes
 from rewardmix.exploration.augmented import blank_plan, refresh
 from rewardmix.exploration.bonuses import practical
-from rewardmix.exploration.exploration_kernels import FIRST, OWN, THIRD, Choices
+from rewardmix.exploration.exploration_kernels import FIRST, SHARED, THIRD, Choices
 from rewardmix.online.agent import Agent
 from rewardmix.online.agent_settings import AgentSettings
 from rewardmix.online.decision import assembled_model, best_policy, move_counts
@@ -178,16 +178,28 @@ def epsilon_greedy(at_random: int = 20, explored: int = 100) -> Callable[..., Ep
 def pair_controller(choices: Choices, record: Record) -> Controller:
     """A plan of pair exploration as a controller: its nodes are the rows of the plan, and no reward moves it."""
     tally = record.tally
-    rows = np.unique(np.concatenate([[FIRST, THIRD], choices.row_of]))
-    place = np.zeros(OWN + tally.num_x, np.int64)
-    place[rows] = np.arange(rows.size)
-    codes = np.moveaxis(choices.rows[rows].astype(np.int64), 0, -1)  # (H, S, K)
+    own = np.flatnonzero(choices.numbers)
+    row_of = np.full(tally.num_x, SHARED)
+    row_of[own] = THIRD + 1 + np.arange(own.size)
+    rows = np.stack([*choices.rows, *(_own_row(choices, int(first)) for first in own)])
+    codes = np.moveaxis(rows.astype(np.int64), 0, -1)  # (H, S, K)
     actions, picks = codes >> 1, codes & 1 == 0
     points = np.arange(tally.num_states)[:, None] * tally.num_actions + actions
-    after = np.where(rows == FIRST, place[choices.row_of[points]], place[THIRD])
-    after = np.where(picks, after, np.arange(rows.size)).astype(node_width(rows.size))
+    nodes = np.arange(len(rows))
+    after = np.where(nodes == FIRST, row_of[points], THIRD)
+    after = np.where(picks, after, nodes).astype(node_width(nodes.size))
     successors = np.repeat(after[..., None], tally.reward_values.size, axis=-1)
-    first = np.full(tally.num_states, place[FIRST])
+    first = np.full(tally.num_states, FIRST)
     return Controller(
         tuple(actions.astype(action_width(tally.num_actions))), tuple(successors), first, tally.reward_values
     )
+
+
+def _own_row(choices: Choices, first: int) -> Any:
+    """(H, S) choices after this first pick."""
+    row, listed = (
+        choices.rows[SHARED].copy(),
+        slice(choices.places[first], choices.places[first] + choices.numbers[first]),
+    )
+    row[:, choices.states[listed]] = choices.own[listed].T
+    return row
