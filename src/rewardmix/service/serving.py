@@ -57,8 +57,8 @@ class Address:
             refuse("port", self.port, "a port from 0 to 65535")
         if self.token is None and not is_loopback(self.host):
             refuse("host", repr(self.host), "a loopback address, or a token for an address that others can reach")
-        if self.token is not None and not (len(self.token) >= SHORTEST_TOKEN and self.token.isprintable()):
-            refuse("token", f"{len(self.token)} characters", f"at least {SHORTEST_TOKEN}, all printable")
+        if self.token is not None and not (len(self.token) >= SHORTEST_TOKEN and is_plain(self.token)):
+            refuse("token", f"{len(self.token)} characters", f"at least {SHORTEST_TOKEN}, all printable ASCII")
 
 
 def is_loopback(host: str) -> bool:
@@ -67,6 +67,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_plain(text: str) -> bool:
+    """Whether every header can carry a text."""
+    return text.isascii() and text.isprintable()
 
 
 def token_in(path: Path) -> str:
