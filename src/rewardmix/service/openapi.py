@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rewardmix._version import __version__
@@ -222,8 +223,44 @@ _VISITOR = {**_ID, "name": "visitor"}
 _NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 
 
-def description() -> dict[str, Any]:
-    """The interface in OpenAPI 3.1."""
+_LINKS = {
+    name: {"operationId": name, "parameters": {"id": "$response.body#/session"}}
+    for name in ("goOn", "showSession", "deleteSession")
+}
+"""What can be done with the session that an answer names."""
+
+
+def description(rewards: Sequence[float] = ()) -> dict[str, Any]:
+    """The interface in OpenAPI 3.1; ``rewards``: the values that the policy knows."""
+    found = _described()
+    if rewards:
+        schemas = dict(found["components"]["schemas"])
+        observed = schemas["Observed"]
+        reward = {**observed["properties"]["reward"], "enum": list(rewards)}
+        schemas["Observed"] = {**observed, "properties": {**observed["properties"], "reward": reward}}
+        found["components"]["schemas"] = schemas
+    for path, method, name in _NAMES:
+        found["paths"][path][method]["operationId"] = name
+    for path in ("/v1/sessions", "/v1/sessions/{id}/steps"):
+        found["paths"][path]["post"]["responses"]["200"]["links"] = _LINKS
+    return found
+
+
+_NAMES = (
+    ("/v1/sessions", "post", "beginSession"),
+    ("/v1/sessions/{id}", "get", "showSession"),
+    ("/v1/sessions/{id}", "delete", "deleteSession"),
+    ("/v1/sessions/{id}/steps", "post", "goOn"),
+    ("/v1/visitors/{visitor}", "delete", "forgetVisitor"),
+    ("/v1/versions", "get", "showVersions"),
+    ("/v1/versions/{version}", "post", "chooseVersion"),
+    ("/v1/policy", "get", "showPolicy"),
+    ("/v1/live", "get", "showLive"),
+)
+"""What generated clients call the operations."""
+
+
+def _described() -> dict[str, Any]:
     session = {
         "get": _does("A session so far", "Session", 200, 404),
         "delete": _does("Forget a session", None, 204, 404),
