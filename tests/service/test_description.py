@@ -119,6 +119,20 @@ def test_every_operation_answers_as_it_is_described(running):
     assert set(seen) == {(method, path) for path, method, _ in found}
 
 
+def test_the_description_says_what_this_service_takes(running, desk_of):
+    told = running.ask("GET", "/v1/openapi.json")[1]
+    assert told["components"]["schemas"]["Observed"]["properties"]["reward"]["enum"] == [0.0, 1.0]
+    assert told["security"] == [{"token": []}, {}]
+    names = [does["operationId"] for ways in told["paths"].values() for does in ways.values() if "operationId" in does]
+    links = [
+        link["operationId"] for link in told["paths"]["/v1/sessions"]["post"]["responses"]["200"]["links"].values()
+    ]
+    assert len(names) == len(set(names))
+    assert set(links) <= set(names)
+    with in_thread(desk_of(), "a token that is long enough") as client:
+        assert client.ask("GET", "/v1/openapi.json")[1]["security"] == [{"token": []}]
+
+
 def spoilt(parts):
     good, field, value = parts
     return {**good, field: value} if not good or len(field) % 2 else {**good, next(iter(good)): value}

@@ -212,7 +212,8 @@ class _Api:
 
     async def openapi(self, request: Request) -> Response:
         """GET /v1/openapi.json."""
-        return as_response(description(self.desk.served.model.reward_values.tolist()))
+        rewards = self.desk.served.model.reward_values.tolist()
+        return as_response(description(rewards, closed=self.door.token is not None))
 
     async def live(self, request: Request) -> Response:
         """GET /v1/live."""

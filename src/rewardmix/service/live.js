@@ -41,7 +41,7 @@ async function look() {
 document.addEventListener("visibilitychange", look);
 
 function show(told) {
-  at("content").hidden = false;
+  at("content").classList.remove("empty");
   const { adaptive, fixed } = told.arms;
   at("verdict").textContent = verdict(told);
   at("lead").textContent = lead(told);

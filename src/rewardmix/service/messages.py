@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 LONGEST_TEXT = 200
 """Characters of a state or a key."""
 
+LARGEST_NUMBER = 1 << 61
+"""Of a state, whether the policy knows it or not."""
+
 
 class Refusal(Exception):
     """A request that is not done: a status of HTTP, a word for programs and a sentence for people."""
@@ -122,7 +125,7 @@ def _whole(value: Any) -> Any:
 def _state(name: str, value: Any) -> str | int:
     value = _whole(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) >= 1 << 62:
+        if abs(value) > LARGEST_NUMBER:
             _invalid(name, "a number of a state, or its name")
         return value
     _check_text(name, value)

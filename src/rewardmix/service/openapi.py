@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rewardmix._version import __version__
-from rewardmix.service.messages import LONGEST_TEXT
+from rewardmix.service.messages import LARGEST_NUMBER, LONGEST_TEXT
 
 _STATE: dict[str, Any] = {
     "description": "A name or a number of a state. One that the policy does not know gets the default action.",
     "oneOf": [
         {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT},
-        {"type": "integer", "minimum": -(1 << 61), "maximum": 1 << 61},
+        {"type": "integer", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER},
     ],
 }
 _NAMED = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
@@ -230,9 +230,11 @@ _LINKS = {
 """What can be done with the session that an answer names."""
 
 
-def description(rewards: Sequence[float] = ()) -> dict[str, Any]:
-    """The interface in OpenAPI 3.1; ``rewards``: the values that the policy knows."""
+def description(rewards: Sequence[float] = (), *, closed: bool = False) -> dict[str, Any]:
+    """The interface in OpenAPI 3.1; ``rewards``: the values that the policy knows; ``closed``: a token is needed."""
     found = _described()
+    if closed:
+        found["security"] = [{"token": []}]
     if rewards:
         schemas = dict(found["components"]["schemas"])
         observed = schemas["Observed"]
