@@ -303,6 +303,23 @@ def _described() -> dict[str, Any]:
 _BODY = (400, 408, 413, 415, 422)
 """How a body may be refused."""
 
+_ANYWHERE = (401, 403, 429, 503)
+"""How any request may be refused."""
+
+_REFUSALS = {
+    400: "The body is not JSON",
+    401: "The token is missing or wrong",
+    403: "Without a token only requests to localhost are answered",
+    404: "There is none",
+    408: "The body did not arrive in time",
+    409: "Not the next step, or told otherwise before; nothing has changed",
+    413: "The body is too large",
+    415: "The body is not sent as application/json",
+    422: "A field is wrong; the message says which",
+    429: "Too many requests of this client; wait a second",
+    503: "The store cannot be written now, or too many sessions are open; send it again later",
+}
+
 
 def _does(
     summary: str, answer: str | None, good: int, *refused: int, body: str | None = None, kind: str = "application/json"
@@ -313,11 +330,10 @@ def _does(
         told["content"] = {kind: {"schema": _reference(answer) if answer else {"type": "object"}}}
     elif kind != "application/json":
         told["content"] = {kind: {"schema": {"type": "string"}}}
-    refusal = {"description": "Refused", "content": {"application/json": {"schema": _reference("Refused")}}}
-    found = {
-        "summary": summary,
-        "responses": {str(good): told, **{str(s): refusal for s in (*refused, 401, 403, 429, 503)}},
-    }
+    content = {"application/json": {"schema": _reference("Refused")}}
+    statuses = sorted((*refused, *_ANYWHERE))
+    refusals = {str(status): {"description": _REFUSALS[status], "content": content} for status in statuses}
+    found = {"summary": summary, "responses": {str(good): told, **refusals}}
     if body is None:
         return found
     return {**found, "requestBody": {"required": True, "content": {"application/json": {"schema": _reference(body)}}}}
