@@ -1,4 +1,4 @@
-"""Node, Chromium and axe for the tests: where CI is set they must be there, elsewhere a test without them is skipped."""
+"""Node, Chromium, axe for the tests: where CI is set they must be there, elsewhere a test without them is skipped."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ RUN_AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})
 
 @pytest.fixture(scope="session")
 def axe():
-    """What axe finds wrong for people who see, hear or point otherwise, in a tab of the browser: one text for each place.
+    """What axe finds wrong in a tab for people who see, hear or point otherwise: one text for each place.
 
     It comes with axe-playwright-python. Playwright runs it beside the page, whose own policy stays as it is.
     """

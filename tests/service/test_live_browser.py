@@ -140,7 +140,8 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(opened, shop_service, 
             tab.evaluate(
                 "(() => { const one = document.activeElement; window.seen ??= new Map();"
                 " if (!seen.has(one)) seen.set(one, seen.size);"
-                " return one === document.body || getComputedStyle(one).outlineStyle === 'none' ? -1 : seen.get(one); })()"
+                " const unseen = one === document.body || getComputedStyle(one).outlineStyle === 'none';"
+                " return unseen ? -1 : seen.get(one); })()"
             )
         )
     assert reached == set(range(wanted))

@@ -1,6 +1,7 @@
 """``rewardmix serve``: what it refuses, and what it writes into its log."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,11 @@ def test_what_cannot_be_served_is_refused(saved, tmp_path):
     assert "a RewardMixingMDP" in refused(tmp_path / "model.safetensors", "--store", store)
     assert "explore" in refused(saved, "--store", store, "--explore", "2")
     assert "--default-action" in refused(saved, "--store", store, "--default-action", "dance")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = refused(saved, "--store", store, "--port", port)
+    assert f"port: found 127.0.0.1:{port} that cannot be listened at (Address already in use)" in told
+    assert not store.exists()
     Path(store).write_text("something else")
     assert "store" in refused(saved, "--store", store)
 
