@@ -41,6 +41,8 @@ def test_a_public_address_needs_a_token(saved, tmp_path):
     assert "a loopback address, or a token" in refused(saved, "--store", store, "--host", "0.0.0.0")
     (tmp_path / "token").write_text("short\n")
     assert "at least 16" in refused(saved, "--store", store, "--token-file", tmp_path / "token")
+    (tmp_path / "token").write_text("\u00e9" * 20)
+    assert "all printable ASCII" in refused(saved, "--store", store, "--token-file", tmp_path / "token")
     assert not store.exists()
 
 

@@ -45,7 +45,7 @@ LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
 _KEPT_NOWHERE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 Handler = Callable[[Request], Awaitable[Response]]
-Parts = tuple[str | None, ...]
+_Parts = tuple[str | None, ...]
 """An address in parts; None: any."""
 
 
@@ -105,7 +105,7 @@ class _Api:
     def __init__(self, desk: Desk, door: Door, pace: Pace | None) -> None:
         self.desk, self.door, self.pace, self.counters = desk, door, pace, Counters()
         self.crowd: Crowd | None = None
-        self.routes: dict[Parts, dict[str, tuple[str, Handler, bool]]] = {}
+        self.routes: dict[_Parts, dict[str, tuple[str, Handler, bool]]] = {}
         self._results = Results()
         self._live = Live(desk, self._results)
 
@@ -133,7 +133,7 @@ class _Api:
 
     def _route(self, scope: Scope) -> tuple[str, Handler, bool]:
         """(path as it is documented, its handler, whether anybody may ask)."""
-        parts: Parts = tuple(scope["path"].split("/")[1:])
+        parts: _Parts = tuple(scope["path"].split("/")[1:])
         ways = self.routes.get(parts)
         if ways is None and len(parts) > 2 and parts[2]:
             scope["path_params"] = {"which": parts[2]}
