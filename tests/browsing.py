@@ -1,4 +1,4 @@
-"""Node and Chromium for the tests: where CI is set they must be there, elsewhere a test without them is skipped."""
+"""Node, Chromium, axe for the tests: where CI is set they must be there, elsewhere a test without them is skipped."""
 
 from __future__ import annotations
 
@@ -54,3 +54,26 @@ def browser():
         browser = driver.chromium.launch(executable_path=program, headless=True, args=FLAGS)
         yield browser
         browser.close()
+
+
+RUN_AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.flatMap(
+  (one) => one.nodes.map((node) => `${one.id}: ${one.help}: ${node.target}`))"""
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """What axe finds wrong in a tab for people who see, hear or point otherwise: one text for each place.
+
+    It comes with axe-playwright-python. Playwright runs it beside the page, whose own policy stays as it is.
+    """
+    try:
+        import axe_playwright_python
+    except ImportError:
+        _missing("no axe: pip install 'rewardmix[dev]'")
+    script = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+
+    def wrong(tab) -> list[str]:
+        tab.evaluate(script)
+        return tab.evaluate(RUN_AXE)
+
+    return wrong

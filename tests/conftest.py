@@ -2,9 +2,9 @@
 
 from hypothesis import HealthCheck, Phase, settings
 
-from browsing import browser, node
+from browsing import axe, browser, node
 
-__all__ = ["browser", "node"]  # one of each for all folders
+__all__ = ["axe", "browser", "node"]  # one of each for all folders
 
 settings.register_profile(
     "rewardmix",

@@ -1,5 +1,10 @@
-"""The demo from end to end: visitors over HTTP, a version that is learned, and what it earns beside the holdout."""
+"""The demo from end to end: visitors over HTTP, a version that is learned, and what it earns beside the holdout.
 
+It is a function of its seeds: ids are made of the keys of visitors, and those that are learned from come one by one, so
+that their order is no matter of chance.
+"""
+
+import hashlib
 import time
 
 from rewardmix.service import Desk, RefitSettings, ServeSettings, Store
@@ -14,9 +19,10 @@ BEFORE, AFTER = 700, 2300
 PATIENCE = 900
 
 
-def walk(client, visitors, seed):
+def walk(client, visitors, seed, together):
     """So many visitors, as fast as they are answered."""
-    crowd = Crowd("127.0.0.1", client.connection.port, None, CrowdSettings(32, 0.0, visitors, seed))
+    settings = CrowdSettings(together, 0.0, visitors, seed, keys=f"crowd {seed}")
+    crowd = Crowd("127.0.0.1", client.connection.port, None, settings)
     crowd.start()
     crowd.wait()
     client.connection.close()
@@ -40,13 +46,14 @@ def test_what_is_learned_earns_more_than_the_holdout(browser, tmp_path):
     path = tmp_path / "sessions.sqlite"
     store = Store(path)
     desk = Desk(store, first_plan(), ServeSettings(explore=0.05, holdout=0.2, explore_first=1.0))
+    desk.new_id = lambda asked: hashlib.sha256(asked.key.encode()).hexdigest()
     learner = BackgroundLearner(desk, path, RefitSettings(BEFORE))
     try:
         with in_thread(desk) as client:
-            walk(client, BEFORE, seed=0)
+            walk(client, BEFORE, seed=0, together=1)
             until(lambda: client.ask("GET", "/v1/versions")[1], lambda told: told["current"] == 2)
             learner.close()
-            walk(client, AFTER, seed=1)
+            walk(client, AFTER, seed=1, together=32)
             live = until(
                 lambda: client.ask("GET", "/v1/live")[1], lambda told: told["counted_sessions"] == BEFORE + AFTER
             )

@@ -23,6 +23,8 @@ def made(schema, whole):
     """Values that a schema allows."""
     if "$ref" in schema:
         return made(whole["components"]["schemas"][schema["$ref"].rpartition("/")[2]], whole)
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
     if "oneOf" in schema:
         return st.one_of([made(one, whole) for one in schema["oneOf"]])
     if schema["type"] == "object":
@@ -98,7 +100,7 @@ def test_every_operation_answers_as_it_is_described(running):
         path, method, does = data.draw(st.sampled_from(found))
         running.connection.close()
         session = running.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
-        id = data.draw(st.sampled_from([session, "nothing", "..%2F..", "%00", "%E2%82%AC", "x" * 300]))
+        id = data.draw(st.sampled_from([session, "nothing", "*", "..%2F..", "%00", "%E2%82%AC", "x" * 300]))
         place = path.replace("{id}", id).replace("{version}", data.draw(st.sampled_from(["1", "0", "99", "x", "%31"])))
         body = None
         if "requestBody" in does:
@@ -115,6 +117,20 @@ def test_every_operation_answers_as_it_is_described(running):
 
     one()
     assert set(seen) == {(method, path) for path, method, _ in found}
+
+
+def test_the_description_says_what_this_service_takes(running, desk_of):
+    told = running.ask("GET", "/v1/openapi.json")[1]
+    assert told["components"]["schemas"]["Observed"]["properties"]["reward"]["enum"] == [0.0, 1.0]
+    assert told["security"] == [{"token": []}, {}]
+    names = [does["operationId"] for ways in told["paths"].values() for does in ways.values() if "operationId" in does]
+    links = [
+        link["operationId"] for link in told["paths"]["/v1/sessions"]["post"]["responses"]["200"]["links"].values()
+    ]
+    assert len(names) == len(set(names))
+    assert set(links) <= set(names)
+    with in_thread(desk_of(), "a token that is long enough") as client:
+        assert client.ask("GET", "/v1/openapi.json")[1]["security"] == [{"token": []}]
 
 
 def spoilt(parts):

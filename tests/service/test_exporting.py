@@ -103,3 +103,26 @@ def test_commands_read_a_store(desk_of, store, tmp_path, plan):
     export_log(store.place, tmp_path / "log.parquet")
     assert table.equals(logs.posterior_types(fitted.model, tmp_path / "log.parquet"))
     assert set(table["episode"].to_pylist()) == set(sessions)
+
+
+def test_the_command_writes_the_same_log_and_is_refused_by_name(desk_of, store, tmp_path):
+    from typer.testing import CliRunner
+
+    from rewardmix.cli.app import app
+
+    desk = desk_of()
+    for reward in (0.0, 1.0):
+        session = desk.begin(Begin("home", None)).result().body["session"]
+        desk.go_on(session, Observed(0, reward, None)).result()
+    paths = tmp_path / "one.parquet", tmp_path / "two.parquet"
+    done = CliRunner().invoke(app, ["export", store.place, "--format", "parquet", "--out", str(paths[0])])
+    assert done.exit_code == 0
+    assert done.output.startswith(f"2 sessions with 2 steps\nsaved: {paths[0]} (")
+    export_log(store.place, paths[1])
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    for arguments, text in (
+        ([store.place], "--out: found nothing, expected a file to write the log to"),
+        ([str(paths[0]), "--out", str(paths[1])], "expected a store of rewardmix serve"),
+    ):
+        with pytest.raises(InputError, match=text):
+            CliRunner().invoke(app, ["export", *arguments, "--format", "parquet"], catch_exceptions=False)

@@ -1,7 +1,10 @@
 """What is forgotten: sessions of a visitor, sessions beyond their time; and who is kept waiting."""
 
+import asyncio
 import socket
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,6 +101,53 @@ def test_too_many_requests_are_a_429(desk_of):
         statuses = [client.ask("POST", "/v1/sessions", {"state": "home"})[0] for _ in range(50)]
     assert statuses[:5] == [200] * 5
     assert set(statuses) == {200, 429}
+
+
+def say_more(raw):
+    """Until the connection is gone."""
+    while True:
+        raw.send(b"x")
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_who_does_not_take_the_answers_is_given_up(desk_of, monkeypatch):
+    """Far more is asked for than what the sockets between hold."""
+    need_server()
+    monkeypatch.setattr("rewardmix.service.patience.TAKEN_SECONDS", 0.3)
+    with in_thread(desk_of()) as client, socket.socket() as raw:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.settimeout(60)
+        raw.connect(("127.0.0.1", client.connection.port))
+        raw.sendall(b"GET /v1/docs HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400)
+        assert client.ask("GET", "/v1/health")[0] == 200
+        with pytest.raises(ConnectionResetError):
+            say_more(raw)
+        assert client.ask("GET", "/v1/health")[0] == 200
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_what_is_not_taken_of_the_last_answer_is_given_up(left, monkeypatch):
+    need_server()
+    from rewardmix.service.patience import _InOnePiece
+
+    monkeypatch.setattr("rewardmix.service.patience.TAKEN_SECONDS", 0.0)
+    called, loop = [], asyncio.new_event_loop()
+    below = SimpleNamespace(
+        is_closing=lambda: "close" in called,
+        write=lambda data: called.append(data),
+        close=lambda: called.append("close"),
+        abort=lambda: called.append("abort"),
+        get_write_buffer_size=lambda: left,
+    )
+    piece = _InOnePiece(below, loop)
+    piece.write(b"head")
+    piece.write(b"body")
+    piece.close()
+    assert called == [b"headbody", "close"]
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    assert called[2:] == (["abort"] if left else [])
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)

@@ -101,6 +101,25 @@ def test_an_answer_is_made_once_a_second_whoever_asks(desk_of, monkeypatch):
         assert client.ask("GET", "/v1/live") == before
 
 
+def test_a_look_is_one_job_of_the_store(desk_of, monkeypatch):
+    monkeypatch.setattr("rewardmix.service.live.AT_A_TIME", 20)
+    desk, jobs = desk_of(holdout=0.5), []
+    with in_thread(desk) as client:
+        client.ask("GET", "/v1/live")
+        submit = desk.store.submit
+        for sessions, looks in ((0, 1), (3, 1), (45, 3)):
+            for _ in range(sessions):
+                play(client)
+            monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 0.0)
+            monkeypatch.setattr(desk.store, "submit", lambda *job: (jobs.append(job), submit(*job))[1])
+            told = client.ask("GET", "/v1/live")[1]
+            monkeypatch.setattr(desk.store, "submit", submit)
+            monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 1e9)
+            assert len(jobs) == looks
+            assert told["counted_sessions"] == told["finished_sessions"]
+            jobs.clear()
+
+
 def test_pages_are_for_anybody_and_their_data_for_those_with_the_token(desk_of):
     with in_thread(desk_of(), "a token that is long enough") as client:
         client.headers = {}

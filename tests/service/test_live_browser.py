@@ -73,27 +73,108 @@ def test_names_of_every_kind_are_text(opened, evil_desk):
         assert tab.trouble == docs.trouble == []
 
 
+@pytest.fixture(scope="module")
+def shop_service(tmp_path_factory):
+    """A service with everything that its pages may show: sessions, a refused version, unknown states, visitors."""
+    from rewardmix.service.records import REFUSED, StoredPolicy, VersionRow
+
+    store = Store(tmp_path_factory.mktemp("shop") / "shop.sqlite")
+    desk = Desk(store, rm.plan(rm.problems.make("shop")), ServeSettings(0.1, 0.5))
+
+    def refused_version(records):
+        row = VersionRow(0, "x", 1.0, 1, 5, REFUSED, "It expects less than the holdout earned. " * 3, json.dumps({}))
+        records.add_version(StoredPolicy("x", b"", records.worlds()[0]), row)
+
+    store.submit(refused_version).result()
+    crowd = Crowd("127.0.0.1", 0, None, CrowdSettings(walkers=8, pause=0.0, most=80))
+    with in_thread(desk, crowd=crowd) as client:
+        told = client.ask("POST", "/v1/sessions", {"state": "a page that the policy does not know"})[1]
+        client.ask("POST", f"/v1/sessions/{told['session']}/steps", {"step": 0, "reward": 1, "state": None})
+        crowd.port = client.connection.port
+        crowd.start()
+        crowd.wait()
+        crowd.walking[0] = {**crowd.lately[0], "page": "home"}
+        crowd.walking[1] = {**crowd.lately[1], "page": "kitchen", "clicked": False}
+        yield client
+    store.close()
+
+
+SEEN = {"/": "#versions .why", "/shop": ".room li", "/v1/docs": "#schemas"}
+"""Page -> what is there once all is."""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone(opened, desk_of, scheme):
-    with in_thread(desk_of()) as client:
-        for path in ("/", "/v1/docs"):
-            tab = opened(client, path, viewport={"width": 360, "height": 740}, color_scheme=scheme)
-            tab.wait_for_selector("#types li" if path == "/" else "h2")
-            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            assert tab.trouble == []
+@pytest.mark.parametrize("width", [1280, 390, 320])
+@pytest.mark.parametrize("path", SEEN)
+def test_it_fits_a_phone_and_a_desk_and_axe_finds_nothing(opened, shop_service, axe, path, width, scheme):
+    tab = opened(shop_service, path, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    tab.wait_for_selector(SEEN[path])
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if width != 320:
+        assert axe(tab) == []
+    assert tab.trouble == []
 
 
-def test_the_token_is_asked_for_and_typed(opened, desk_of):
-    with in_thread(desk_of(), TOKEN) as client:
-        tab = opened(client)
-        for text, shown in (("a wrong token here", "#door:not([hidden])"), (TOKEN, "#types li")):
+def test_axe_notices(opened, shop_service, axe):
+    tab = opened(shop_service, "/shop")
+    tab.wait_for_selector(SEEN["/shop"])
+    tab.evaluate("document.getElementById('lately').closest('.scroll').removeAttribute('aria-label')")
+    tab.evaluate("document.querySelector('.lead').style.color = '#ddd'")
+    tab.evaluate("document.documentElement.removeAttribute('lang')")
+    assert {found.partition(":")[0] for found in axe(tab)} >= {"color-contrast", "html-has-lang"}
+
+
+@pytest.mark.parametrize("path", SEEN)
+def test_everything_is_reached_by_keyboard_and_seen_to_be(opened, shop_service, path):
+    """Tab leads through all links, tables and details, and back to the beginning; each shows that it has the focus."""
+    tab = opened(shop_service, path, viewport={"width": 390, "height": 800})
+    tab.wait_for_selector(SEEN[path])
+    wanted = tab.evaluate(
+        "[...document.querySelectorAll('a[href], button, input, summary, [tabindex=\"0\"]')]"
+        ".filter((one) => one.checkVisibility()).length"
+    )
+    reached = set()
+    for _ in range(wanted):
+        tab.keyboard.press("Tab")
+        reached.add(
+            tab.evaluate(
+                "(() => { const one = document.activeElement; window.seen ??= new Map();"
+                " if (!seen.has(one)) seen.set(one, seen.size);"
+                " const unseen = one === document.body || getComputedStyle(one).outlineStyle === 'none';"
+                " return unseen ? -1 : seen.get(one); })()"
+            )
+        )
+    assert reached == set(range(wanted))
+    if path == "/":
+        tab.locator("summary").focus()
+        tab.keyboard.press("Enter")
+        assert tab.locator("#stretches tr").first.is_visible()
+
+
+@pytest.mark.parametrize(("path", "shown"), [("/", "#types li"), ("/shop", ".room h3")])
+def test_the_token_is_asked_for_and_typed(opened, desk_of, axe, path, shown):
+    crowd = Crowd("127.0.0.1", 0, TOKEN)
+    with in_thread(desk_of(), TOKEN, crowd=crowd) as client:
+        tab = opened(client, path)
+        for text, wrong in (("", False), ("a wrong token here", True), ("no header has \u20ac", True)):
             tab.wait_for_selector("#token", state="visible")
             tab.keyboard.type(text)  # the field has the focus already
-            tab.keyboard.press("Enter")
-            tab.wait_for_selector(shown)
+            if text:
+                tab.keyboard.press("Enter")
+                tab.wait_for_selector("text=That token is not the one")
+            tab.wait_for_selector("#door:not([hidden])")
+            assert ("not the one" in tab.locator("#state").inner_text()) == wrong
+            assert axe(tab) == []
+        tab.keyboard.type(TOKEN)
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector(shown)
         assert not tab.locator("#door").is_visible()
+        assert tab.locator("#state").inner_text() == ""
         tab.reload()
-        tab.wait_for_selector("#types li")
+        tab.wait_for_selector(shown)
+        other = "/shop" if path == "/" else "/"
+        tab.goto(tab.url.rstrip("/").removesuffix("/shop") + other)  # the same tab knows it there too
+        tab.wait_for_selector({"/": "#types li", "/shop": ".room h3"}[other])
         assert tab.trouble == []
 
 

@@ -1,6 +1,7 @@
 """``rewardmix serve``: what it refuses, and what it writes into its log."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def plan():
 def refused(*arguments):
     """The one line that a command which is refused says."""
     command = [sys.executable, "-m", "rewardmix", "serve", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # it may be let in
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     return done.stderr
@@ -40,6 +41,8 @@ def test_a_public_address_needs_a_token(saved, tmp_path):
     assert "a loopback address, or a token" in refused(saved, "--store", store, "--host", "0.0.0.0")
     (tmp_path / "token").write_text("short\n")
     assert "at least 16" in refused(saved, "--store", store, "--token-file", tmp_path / "token")
+    (tmp_path / "token").write_text("\u00e9" * 20)
+    assert "all printable ASCII" in refused(saved, "--store", store, "--token-file", tmp_path / "token")
     assert not store.exists()
 
 
@@ -50,6 +53,11 @@ def test_what_cannot_be_served_is_refused(saved, tmp_path):
     assert "a RewardMixingMDP" in refused(tmp_path / "model.safetensors", "--store", store)
     assert "explore" in refused(saved, "--store", store, "--explore", "2")
     assert "--default-action" in refused(saved, "--store", store, "--default-action", "dance")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = refused(saved, "--store", store, "--port", port)
+    assert f"port: found 127.0.0.1:{port} that cannot be listened at (Address already in use)" in told
+    assert not store.exists()
     Path(store).write_text("something else")
     assert "store" in refused(saved, "--store", store)
 

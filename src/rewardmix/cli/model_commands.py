@@ -147,15 +147,23 @@ class ExportFormat(StrEnum):
     POMDPX = "pomdpx"
     POMDP = "pomdp"
     JSON = "json"
+    PARQUET = "parquet"
 
 
 def export_command(
     source: Annotated[
-        str, typer.Argument(metavar="MODEL|POLICY", help=f"{options.MODEL} For json: a saved policy or plan.")
+        str,
+        typer.Argument(
+            metavar="MODEL|POLICY|STORE",
+            help=f"{options.MODEL} For json: a saved policy or plan. For parquet: a store of rewardmix serve.",
+        ),
     ],
     form: Annotated[
         ExportFormat,
-        typer.Option("--format", help="pomdpx (factored, for SARSOP), pomdp (flat), or json (a policy to play)."),
+        typer.Option(
+            "--format",
+            help="pomdpx (factored, for SARSOP), pomdp (flat), json (a policy to play), parquet (sessions as a log).",
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="File to write; standard output if none.")] = None,
     discount: Annotated[
@@ -166,11 +174,13 @@ def export_command(
     ] = None,
     player: Annotated[Path | None, typer.Option(help="json: also write the JavaScript module that plays it.")] = None,
 ) -> None:
-    """Write a model for a general POMDP solver, or a policy as plain data for any front end."""
+    """Write a model for a general POMDP solver, a policy as plain data for any front end, or sessions as a log."""
     inputs.check_file("--out", out)
     inputs.check_file("--player", player)
     if form is ExportFormat.JSON:
         _export_policy(source, model, out, player)
+    elif form is ExportFormat.PARQUET:
+        _export_sessions(source, out)
     else:
         _export_model(source, form, out, discount)
 
@@ -206,6 +216,16 @@ def _export_policy(source: str, model: str | None, out: Path | None, player: Pat
     if player is not None:
         replace(player, player_source().encode())
         typer.echo(f"saved: {player}", err=out is None)
+
+
+def _export_sessions(source: str, out: Path | None) -> None:
+    from rewardmix.service import export_log
+
+    if out is None:
+        refuse("--out", "nothing", "a file to write the log to")
+    done = export_log(source, out)
+    typer.echo(f"{done.sessions} sessions with {done.rows} steps")
+    _tell_saved(out)
 
 
 def _policy_and_model(source: str, model: str | None) -> tuple[Any, RewardMixingMDP]:

@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -38,12 +39,14 @@ LARGEST_BODY = 16 * 1024
 PATIENCE_SECONDS = 10.0
 """How long a body may take to arrive."""
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
 """Hosts that a service without a token answers as; a page elsewhere that points its own name here is none of them."""
 
 _KEPT_NOWHERE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 Handler = Callable[[Request], Awaitable[Response]]
+_Parts = tuple[str | None, ...]
+"""An address in parts; None: any."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,7 @@ class Door:
             if kind.lower() != "bearer" or not same:
                 raise Refusal(401, "unauthorized", "a request needs the header Authorization: Bearer TOKEN")
             return
-        host = request.headers.get("host", "")
-        if (host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host) not in LOOPBACK:
+        if not LOOPBACK.fullmatch(request.headers.get("host", "")):
             raise Refusal(403, "wrong_host", "without a token only requests to localhost are answered")
 
 
@@ -103,13 +105,13 @@ class _Api:
     def __init__(self, desk: Desk, door: Door, pace: Pace | None) -> None:
         self.desk, self.door, self.pace, self.counters = desk, door, pace, Counters()
         self.crowd: Crowd | None = None
-        self.routes: dict[tuple[str, ...], dict[str, tuple[str, Handler, bool]]] = {}
+        self.routes: dict[_Parts, dict[str, tuple[str, Handler, bool]]] = {}
         self._results = Results()
         self._live = Live(desk, self._results)
 
     def add(self, path: str, method: str, handler: Handler, *, open_door: bool = False) -> None:
         """An address; what can be read can be asked for its head."""
-        ways = self.routes.setdefault(tuple("*" if part[:1] == "{" else part for part in path.split("/")[1:]), {})
+        ways = self.routes.setdefault(tuple(None if part[:1] == "{" else part for part in path.split("/")[1:]), {})
         for one in (method, "HEAD") if method == "GET" else (method,):
             ways[one] = (path, handler, open_door)
 
@@ -131,11 +133,11 @@ class _Api:
 
     def _route(self, scope: Scope) -> tuple[str, Handler, bool]:
         """(path as it is documented, its handler, whether anybody may ask)."""
-        parts = tuple(scope["path"].split("/")[1:])
+        parts: _Parts = tuple(scope["path"].split("/")[1:])
         ways = self.routes.get(parts)
         if ways is None and len(parts) > 2 and parts[2]:
             scope["path_params"] = {"which": parts[2]}
-            ways = self.routes.get((*parts[:2], "*", *parts[3:]))
+            ways = self.routes.get((*parts[:2], None, *parts[3:]))
         if ways is None:
             return "", _nothing_here, True
         return ways.get(scope["method"]) or ("", _other_method(", ".join(ways)), True)
@@ -210,7 +212,8 @@ class _Api:
 
     async def openapi(self, request: Request) -> Response:
         """GET /v1/openapi.json."""
-        return as_response(description())
+        rewards = self.desk.served.model.reward_values.tolist()
+        return as_response(description(rewards, closed=self.door.token is not None))
 
     async def live(self, request: Request) -> Response:
         """GET /v1/live."""

@@ -93,6 +93,7 @@ class Desk:
         self.learning: RefitSettings | None = None
         self.problem = ""
         self.on_finished: Callable[[int], None] = lambda finished: None
+        self.new_id: Callable[[Begin], str] = lambda asked: secrets.token_urlsafe(24)  # nobody can guess it
 
     def begin(self, asked: Begin) -> Future[Reply]:
         """Begin a session."""
@@ -156,20 +157,18 @@ class Desk:
 
     def versions(self) -> Future[Reply]:
         """All versions of the policy, and which one new sessions get."""
+        return self.store.submit(lambda records: Reply(self.told_versions(records)))
 
-        def job(records: Records) -> Reply:
-            totals = records.totals()
-            return Reply(
-                {
-                    "current": totals.current,
-                    "held": totals.held,
-                    "finished_sessions": totals.finished,
-                    "learning": self._learning(records),
-                    "versions": [told_version(row, totals) for row in records.versions()],
-                }
-            )
-
-        return self.store.submit(job)
+    def told_versions(self, records: Records) -> dict[str, Any]:
+        """What ``versions`` tells, within a job."""
+        totals = records.totals()
+        return {
+            "current": totals.current,
+            "held": totals.held,
+            "finished_sessions": totals.finished,
+            "learning": self._learning(records),
+            "versions": [told_version(row, totals) for row in records.versions()],
+        }
 
     def _learning(self, records: Records) -> dict[str, Any] | None:
         """When it learns next, and what went wrong; None if it does not learn."""
@@ -210,7 +209,7 @@ class Desk:
         self.on_finished(totals.finished)
         if totals.open >= self.limits.most_open:
             raise Refusal(503, "too_many_sessions", f"{self.limits.most_open} sessions are open; try again later")
-        id = secrets.token_urlsafe(24)
+        id = self.new_id(asked)
         served = self.served_by(records, totals.current)
         session = records.add_session(NewSession(id, asked.key, asked.visitor), totals.current, served.arm_of(id), now)
         choice = served.begin(id, session.arm, state)

@@ -1,9 +1,7 @@
-// The live page: asks /v1/live now and then, and writes what it is told as text. Nothing of it is ever read as HTML.
+// The live page: what /v1/live tells, written as text. Nothing of it is ever read as HTML.
 const PAUSE = 2000, LONGEST_PAUSE = 30000;
-const at = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-let pause = PAUSE, timer = null, token = null;
-try { token = sessionStorage.getItem("rewardmix-token"); } catch { /* no storage: asked again after a reload */ }
+let pause = PAUSE, timer = null;
 
 const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2, minimumFractionDigits: 2 });
 const count = (value) => value.toLocaleString("en");
@@ -28,11 +26,9 @@ async function look() {
   clearTimeout(timer);
   if (document.hidden) return; // asked again when it is seen
   try {
-    const headers = token ? { Authorization: `Bearer ${token}` } : {};
-    const answer = await fetch("/v1/live", { headers, cache: "no-store" });
-    if (answer.status === 401) return ask(Boolean(token));
-    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
-    show(await answer.json());
+    const told = await asked("/v1/live");
+    if (told === null) return void (at("lead").textContent = ""); // the form is open
+    show(told);
     at("state").textContent = "";
     pause = PAUSE;
   } catch (error) {
@@ -42,24 +38,10 @@ async function look() {
   timer = setTimeout(look, pause);
 }
 
-function ask(wrong) {
-  at("door").hidden = false;
-  at("lead").textContent = wrong ? "That token is not the one of this service." : "";
-  at("token").focus();
-}
-
-at("door").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = at("token").value.trim();
-  try { sessionStorage.setItem("rewardmix-token", token); } catch { /* as above */ }
-  at("door").hidden = true;
-  at("token").value = "";
-  look();
-});
 document.addEventListener("visibilitychange", look);
 
 function show(told) {
-  at("content").hidden = false;
+  at("content").classList.remove("empty");
   const { adaptive, fixed } = told.arms;
   at("verdict").textContent = verdict(told);
   at("lead").textContent = lead(told);

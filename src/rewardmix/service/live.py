@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from rewardmix.profiles import type_profiles
@@ -28,6 +29,25 @@ MOST_VERSIONS = 50
 """Versions that are told, the latest first."""
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What a look finds in the store, of one moment.
+
+    Attributes:
+        rows: sessions that finished since the last look, at most ``AT_A_TIME``.
+        unknown: (what unknown states in them were called, how often).
+        open: sessions that are open.
+        versions: what the desk tells of them.
+        types: of the policy of now, in words.
+    """
+
+    rows: list[FinishedRow]
+    unknown: list[tuple[str, int]]
+    open: int
+    versions: dict[str, Any]
+    types: list[dict[str, Any]]
+
+
 class Live:
     """The summary of a desk, as it is now."""
 
@@ -45,18 +65,16 @@ class Live:
             return self._told
 
     async def _look(self) -> dict[str, Any]:
+        """One job of the store, unless many sessions have finished since the last look."""
         for _ in range(TIMES):
-            rows, unknown = await self._results.of(lambda: self._desk.store.submit(self._read))
-            self._ledger.take(rows, unknown)
-            if len(rows) < AT_A_TIME:
+            seen = await self._results.of(lambda: self._desk.store.submit(self._read))
+            self._ledger.take(seen.rows, seen.unknown)
+            if len(seen.rows) < AT_A_TIME:
                 break
-        versions = (await self._results.of(self._desk.versions)).body or {}
-        count = await self._results.of(self._desk.count)
-        types = await self._results.of(lambda: self._desk.store.submit(self._typed))
-        settings = self._desk.served.settings
+        versions, settings = seen.versions, self._desk.served.settings
         return {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "open_sessions": count,
+            "open_sessions": seen.open,
             "finished_sessions": versions["finished_sessions"],
             "counted_sessions": self._ledger.sessions,
             "abandoned_sessions": self._ledger.abandoned,
@@ -66,17 +84,18 @@ class Live:
             "comparison": _compared(compare_arms(self._ledger.arm(ADAPTIVE), self._ledger.arm(FIXED))),
             "least_sessions": LEAST_SESSIONS,
             "over_time": [{arm: _summed(stretch[arm]) for arm in stretch} for stretch in self._ledger.stretches],
-            "types": types,
+            "types": seen.types,
             "version": versions["current"],
             "held": bool(versions["held"]),
             "versions": [self._version(one) for one in versions["versions"][: -MOST_VERSIONS - 1 : -1]],
             "alarms": self._alarms(versions["versions"]),
         }
 
-    def _read(self, records: Records) -> tuple[list[FinishedRow], list[tuple[str, int]]]:
+    def _read(self, records: Records) -> _Seen:
         found = records.finished_after(self._ledger.last, AT_A_TIME)
         rows = [FinishedRow(row[0], row[1], row[2], bool(row[3]), float(row[4])) for row in found]
-        return rows, records.unknown_between(self._ledger.last, rows[-1].finished) if rows else []
+        unknown = records.unknown_between(self._ledger.last, rows[-1].finished) if rows else []
+        return _Seen(rows, unknown, records.totals().open, self._desk.told_versions(records), self._typed(records))
 
     def _typed(self, records: Records) -> list[dict[str, Any]]:
         """The types of the policy of now, in words."""

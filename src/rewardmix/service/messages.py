@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 LONGEST_TEXT = 200
 """Characters of a state or a key."""
 
+LARGEST_NUMBER = 1 << 61
+"""Of a state, whether the policy knows it or not."""
+
 
 class Refusal(Exception):
     """A request that is not done: a status of HTTP, a word for programs and a sentence for people."""
@@ -83,7 +86,7 @@ def as_begin(body: dict[str, Any]) -> Begin:
 def as_observed(body: dict[str, Any]) -> Observed:
     """The body of a request that goes on with a session."""
     _check_fields(body, required=("step", "reward", "state"))
-    step, reward, state = body["step"], body["reward"], body["state"]
+    step, reward, state = _whole(body["step"]), body["reward"], body["state"]
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         _invalid("step", "a whole number from 0")
     if isinstance(reward, bool) or not isinstance(reward, int | float):
@@ -114,9 +117,15 @@ def _check_fields(body: dict[str, Any], required: tuple[str, ...], optional: tup
         raise Refusal(422, "invalid", f"the body has fields beside {', '.join((*required, *optional))}")
 
 
+def _whole(value: Any) -> Any:
+    """What JSON calls a whole number, also where it is written as 1.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _state(name: str, value: Any) -> str | int:
+    value = _whole(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) >= 1 << 62:
+        if abs(value) > LARGEST_NUMBER:
             _invalid(name, "a number of a state, or its name")
         return value
     _check_text(name, value)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rewardmix._version import __version__
-from rewardmix.service.messages import LONGEST_TEXT
+from rewardmix.service.messages import LARGEST_NUMBER, LONGEST_TEXT
 
 _STATE: dict[str, Any] = {
     "description": "A name or a number of a state. One that the policy does not know gets the default action.",
     "oneOf": [
         {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT},
-        {"type": "integer", "minimum": -(1 << 61), "maximum": 1 << 61},
+        {"type": "integer", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER},
     ],
 }
 _NAMED = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
@@ -222,8 +223,46 @@ _VISITOR = {**_ID, "name": "visitor"}
 _NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 
 
-def description() -> dict[str, Any]:
-    """The interface in OpenAPI 3.1."""
+_LINKS = {
+    name: {"operationId": name, "parameters": {"id": "$response.body#/session"}}
+    for name in ("goOn", "showSession", "deleteSession")
+}
+"""What can be done with the session that an answer names."""
+
+
+def description(rewards: Sequence[float] = (), *, closed: bool = False) -> dict[str, Any]:
+    """The interface in OpenAPI 3.1; ``rewards``: the values that the policy knows; ``closed``: a token is needed."""
+    found = _described()
+    if closed:
+        found["security"] = [{"token": []}]
+    if rewards:
+        schemas = dict(found["components"]["schemas"])
+        observed = schemas["Observed"]
+        reward = {**observed["properties"]["reward"], "enum": list(rewards)}
+        schemas["Observed"] = {**observed, "properties": {**observed["properties"], "reward": reward}}
+        found["components"]["schemas"] = schemas
+    for path, method, name in _NAMES:
+        found["paths"][path][method]["operationId"] = name
+    for path in ("/v1/sessions", "/v1/sessions/{id}/steps"):
+        found["paths"][path]["post"]["responses"]["200"]["links"] = _LINKS
+    return found
+
+
+_NAMES = (
+    ("/v1/sessions", "post", "beginSession"),
+    ("/v1/sessions/{id}", "get", "showSession"),
+    ("/v1/sessions/{id}", "delete", "deleteSession"),
+    ("/v1/sessions/{id}/steps", "post", "goOn"),
+    ("/v1/visitors/{visitor}", "delete", "forgetVisitor"),
+    ("/v1/versions", "get", "showVersions"),
+    ("/v1/versions/{version}", "post", "chooseVersion"),
+    ("/v1/policy", "get", "showPolicy"),
+    ("/v1/live", "get", "showLive"),
+)
+"""What generated clients call the operations."""
+
+
+def _described() -> dict[str, Any]:
     session = {
         "get": _does("A session so far", "Session", 200, 404),
         "delete": _does("Forget a session", None, 204, 404),
@@ -264,6 +303,23 @@ def description() -> dict[str, Any]:
 _BODY = (400, 408, 413, 415, 422)
 """How a body may be refused."""
 
+_ANYWHERE = (401, 403, 429, 503)
+"""How any request may be refused."""
+
+_REFUSALS = {
+    400: "The body is not JSON",
+    401: "The token is missing or wrong",
+    403: "Without a token only requests to localhost are answered",
+    404: "There is none",
+    408: "The body did not arrive in time",
+    409: "Not the next step, or told otherwise before; nothing has changed",
+    413: "The body is too large",
+    415: "The body is not sent as application/json",
+    422: "A field is wrong; the message says which",
+    429: "Too many requests of this client; wait a second",
+    503: "The store cannot be written now, or too many sessions are open; send it again later",
+}
+
 
 def _does(
     summary: str, answer: str | None, good: int, *refused: int, body: str | None = None, kind: str = "application/json"
@@ -274,11 +330,10 @@ def _does(
         told["content"] = {kind: {"schema": _reference(answer) if answer else {"type": "object"}}}
     elif kind != "application/json":
         told["content"] = {kind: {"schema": {"type": "string"}}}
-    refusal = {"description": "Refused", "content": {"application/json": {"schema": _reference("Refused")}}}
-    found = {
-        "summary": summary,
-        "responses": {str(good): told, **{str(s): refusal for s in (*refused, 401, 403, 429, 503)}},
-    }
+    content = {"application/json": {"schema": _reference("Refused")}}
+    statuses = sorted((*refused, *_ANYWHERE))
+    refusals = {str(status): {"description": _REFUSALS[status], "content": content} for status in statuses}
+    found = {"summary": summary, "responses": {str(good): told, **refusals}}
     if body is None:
         return found
     return {**found, "requestBody": {"required": True, "content": {"application/json": {"schema": _reference(body)}}}}

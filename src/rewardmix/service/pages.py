@@ -31,13 +31,13 @@ class ServedPage:
 @cache
 def live_page() -> ServedPage:
     """What happens now."""
-    return _page("What happens now", _file("live.html"), _file("live.css"), _file("live.js"))
+    return _with_door("What happens now", "live")
 
 
 @cache
 def shop_page() -> ServedPage:
     """The demo shop."""
-    return _page("Demo shop", _file("shop.html"), _file("live.css"), _file("shop.js"))
+    return _with_door("Demo shop", "shop")
 
 
 @cache
@@ -58,6 +58,12 @@ def interface_page() -> ServedPage:
         parts.append(f'<h3 id="{escape(name)}">{escape(name)}</h3>{_code(schema)}')
     parts.append("</section></main>")
     return _page("Interface", "\n".join(parts), _file("live.css"), "")
+
+
+def _with_door(title: str, name: str) -> ServedPage:
+    """A page whose requests carry the token, which it asks for."""
+    body = _file(f"{name}.html").replace("  <!-- door -->\n", _file("door.html"))
+    return _page(title, body, _file("live.css"), _file("door.js") + _file(f"{name}.js"))
 
 
 def _operation(path: str, method: str, does: dict[str, Any]) -> str:

@@ -10,15 +10,19 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 HEAD_SECONDS = 10.0
 """How long the head of a request may take to arrive."""
 
+TAKEN_SECONDS = 10.0
+"""How long a client may take none of what it is sent, or of what is left when its connection closes."""
+
 
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """HTTP on a connection that is given up when the head of a request does not arrive in time.
+    """HTTP on a connection that is given up when the head of a request, or who takes its answer, is too slow.
 
-    The server below waits for a head for ever; bodies have a limit of their own (``api``), pauses between requests too.
+    The server below waits for both for ever; bodies have a limit of their own (``api``), pauses between requests too.
     """
 
     _due: float | None = None
     _timer: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first head."""
@@ -32,9 +36,25 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self.cycle is not None and not self.cycle.response_complete:
             self._due = None
 
+    def pause_writing(self) -> None:
+        """Much is written and not taken: wait no longer than for a head."""
+        super().pause_writing()
+        self._untaken = self.loop.call_later(TAKEN_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Most of it was taken."""
+        self._taken()
+        super().resume_writing()
+
+    def _taken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._due = None
+        self._taken()
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
@@ -76,9 +96,11 @@ class _InOnePiece:
         self._pieces.append(data)
 
     def close(self) -> None:
-        """Close when all is sent."""
+        """Close when all is sent, or when nobody takes it."""
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(TAKEN_SECONDS, self._transport.abort)
 
     def _flush(self) -> None:
         pieces, self._pieces = self._pieces, []

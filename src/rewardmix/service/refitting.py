@@ -23,7 +23,7 @@ from rewardmix.logs import Fitted, fit
 from rewardmix.logs.offpolicy import OffPolicy
 from rewardmix.planning import Plan
 from rewardmix.recovery.standard_errors import NORMAL_95
-from rewardmix.service.deciding import ADAPTIVE
+from rewardmix.service.deciding import FIXED
 from rewardmix.service.exporting import Exported, write_log
 from rewardmix.service.records import PROMOTED, REFUSED, WAITING, Records, StoredPolicy, VersionRow
 from rewardmix.service.store import Store, reading_store
@@ -33,7 +33,7 @@ GROWTH = 4
 """A refit waits for one part in so many of what the last one saw: all of them together take time like the log grows."""
 
 LEAST_PLAYED = 30
-"""Sessions of a version that say what it earns."""
+"""Sessions of a version, or of the holdout, that say what it earns."""
 
 
 @dataclass(frozen=True)
@@ -116,50 +116,71 @@ def refitted_policy(store: str | Path, until: int, parent: int) -> Refitted:
             found = fit(str(path), start=before.model, horizon=before.model.horizon, resamples=0)
         except InputError as error:
             return _failed(before, error)
-    return Refitted(
-        policy_of_plan(found.plan), _against(found, parent, earned), json.dumps(_evidence(found, done, earned))
-    )
+    return Refitted(policy_of_plan(found.plan), _against(found, earned), json.dumps(_evidence(found, done, earned)))
 
 
-def _earned(records: Records, version: int, until: int, horizon: int) -> list[float]:
-    """What each adaptive session of a version earned, of the first ``until`` that finished."""
-    returns: dict[str, float] = {}
-    for id, step, _, _, reward, _, own, arm, _ in records.paid_rows(until):
-        if (own, arm) == (version, ADAPTIVE) and step < horizon:
+@dataclass(frozen=True)
+class SoFar:
+    """What sessions have earned that a refit sees, each its sum up to the horizon.
+
+    Attributes:
+        parent: the version that new sessions got.
+        adaptive: sessions that followed it.
+        holdout: sessions of the holdout, of all versions.
+    """
+
+    parent: int
+    adaptive: list[float]
+    holdout: list[float]
+
+
+def _earned(records: Records, parent: int, until: int, horizon: int) -> SoFar:
+    """What the first ``until`` sessions that finished have earned."""
+    adaptive, holdout = dict[str, float](), dict[str, float]()
+    for id, step, _, _, reward, _, version, arm, _ in records.paid_rows(until):
+        if step < horizon and (arm == FIXED or version == parent):
+            returns = holdout if arm == FIXED else adaptive
             returns[id] = returns.get(id, 0.0) + reward
-    return list(returns.values())
+    return SoFar(parent, list(adaptive.values()), list(holdout.values()))
 
 
 def _failed(before: Plan, error: InputError) -> Refitted:
     return Refitted(policy_of_plan(before), f"The fit was refused: {error}", "{}")
 
 
-def _against(found: Fitted, parent: int, earned: list[float]) -> str:
-    """What speaks against a new version: the check-up, or what the sessions say that it earns."""
+def _against(found: Fitted, earned: SoFar) -> str:
+    """What speaks against a new version: the check-up, or what the sessions say that it earns.
+
+    With an estimate from the log, its upper end must not lie below what the version before, or the holdout, has earned
+    at least. Without one, what the plan is worth in the fitted model must not lie below the holdout.
+    """
     reasons = [finding.sentence for finding in found.info.checkup.broken]
     value = found.info.off_policy
-    if value is not None and value.supported and len(earned) >= LEAST_PLAYED:
-        mean, radius = _interval(earned)
-        if value.upper < mean - radius:
-            reasons.append(
-                f"By the log it earns {value.upper:.4f} a session at most, and version {parent} earned "
-                f"{mean - radius:.4f} at least."
-            )
+    estimated = value is not None and value.supported
+    most = value.upper if value is not None and estimated else found.plan.lower
+    told = f"By the log it earns {most:.4f} a session at most" if estimated else f"It expects {most:.4f} a session"
+    rivals = [(f"version {earned.parent}", earned.adaptive)] if estimated else []
+    for name, returns in [*rivals, ("the holdout", earned.holdout)]:
+        interval = _interval(returns)
+        if interval is not None and most < interval[0]:
+            reasons.append(f"{told}, and {name} earned {interval[0]:.4f} at least.")
     return " ".join(reasons)
 
 
-def _interval(returns: list[float]) -> tuple[float, float]:
-    """Mean, and half of its 95 % interval."""
+def _interval(returns: list[float]) -> list[float] | None:
+    """The 95 % interval of a mean; None where there are too few to say."""
     count = len(returns)
+    if count < LEAST_PLAYED:
+        return None
     mean = math.fsum(returns) / count
     variance = math.fsum((one - mean) ** 2 for one in returns) / (count - 1)
-    return mean, NORMAL_95 * math.sqrt(variance / count)
+    radius = NORMAL_95 * math.sqrt(variance / count)
+    return [mean - radius, mean + radius]
 
 
-def _evidence(found: Fitted, done: Exported, earned: list[float]) -> dict[str, Any]:
+def _evidence(found: Fitted, done: Exported, earned: SoFar) -> dict[str, Any]:
     """What is known of a new version, as plain data."""
     info = found.info
-    played = _interval(earned) if len(earned) >= LEAST_PLAYED else None
     return {
         "sessions": done.sessions,
         "rows": done.rows,
@@ -168,7 +189,8 @@ def _evidence(found: Fitted, done: Exported, earned: list[float]) -> dict[str, A
         "weights": found.model.weights.tolist(),
         "planned": found.plan.lower,
         "estimated": _estimated(info.off_policy),
-        "parent_earned": None if played is None else [played[0] - played[1], played[0] + played[1]],
+        "parent_earned": _interval(earned.adaptive),
+        "holdout_earned": _interval(earned.holdout),
         "check": [
             {"assumption": one.assumption, "p_value": _number(one.p_value), "broken": one.broken}
             for one in info.checkup.findings

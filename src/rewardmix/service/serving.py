@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -57,8 +58,8 @@ class Address:
             refuse("port", self.port, "a port from 0 to 65535")
         if self.token is None and not is_loopback(self.host):
             refuse("host", repr(self.host), "a loopback address, or a token for an address that others can reach")
-        if self.token is not None and not (len(self.token) >= SHORTEST_TOKEN and self.token.isprintable()):
-            refuse("token", f"{len(self.token)} characters", f"at least {SHORTEST_TOKEN}, all printable")
+        if self.token is not None and not (len(self.token) >= SHORTEST_TOKEN and is_plain(self.token)):
+            refuse("token", f"{len(self.token)} characters", f"at least {SHORTEST_TOKEN}, all printable ASCII")
 
 
 def is_loopback(host: str) -> bool:
@@ -67,6 +68,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_plain(text: str) -> bool:
+    """Whether every header can carry a text."""
+    return text.isascii() and text.isprintable()
 
 
 def token_in(path: Path) -> str:
@@ -108,39 +114,35 @@ def serve(
     except ImportError as error:
         raise ImportError("serve needs Starlette and uvicorn: pip install 'rewardmix[serve]'") from error
     where = address or Address()
-    kept, learner, crowd = Store(store), None, None
-    try:
+    with closing(listening_at(where.host, where.port)) as listening, ExitStack() as stack:
+        kept = stack.enter_context(closing(Store(store)))
         desk = Desk(kept, plan, settings, limits)
         while desk.delete_old().result():
             pass
         log_as_json(sys.stderr)
-        with listening_at(where.host, where.port) as listening:
-            host = f"[{where.host}]" if ":" in where.host else where.host
-            learner = None if learning is None else BackgroundLearner(desk, store, learning)
-            if demo:
-                crowd = Crowd(where.host, listening.getsockname()[1], where.token)
-                crowd.start()
-            app = application(desk, where.token, where.rate, crowd)
-            if on_start is not None:
-                on_start(f"http://{host}:{listening.getsockname()[1]}")
-            config = uvicorn.Config(
-                app,
-                http=PatientProtocol,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                limit_concurrency=MOST_REQUESTS,
-                timeout_graceful_shutdown=10,
-                lifespan="off",
-            )
-            gc.collect()
-            gc.freeze()  # what is there before the first request is not looked through again and again
-            uvicorn.Server(config).run(sockets=[listening])
-    finally:
-        for thread in (crowd, learner):
-            if thread is not None:
-                thread.close()
-        kept.close()
+        host, port = f"[{where.host}]" if ":" in where.host else where.host, listening.getsockname()[1]
+        if learning is not None:
+            stack.enter_context(closing(BackgroundLearner(desk, store, learning)))
+        crowd = None
+        if demo:
+            crowd = stack.enter_context(closing(Crowd(where.host, port, where.token)))
+            crowd.start()
+        app = application(desk, where.token, where.rate, crowd)
+        if on_start is not None:
+            on_start(f"http://{host}:{port}")
+        config = uvicorn.Config(
+            app,
+            http=PatientProtocol,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=MOST_REQUESTS,
+            timeout_graceful_shutdown=10,
+            lifespan="off",
+        )
+        gc.collect()
+        gc.freeze()  # what is there before the first request is not looked through again and again
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def listening_at(host: str, port: int) -> socket.socket:
@@ -156,9 +158,10 @@ def listening_at(host: str, port: int) -> socket.socket:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
         listening.listen(MOST_REQUESTS)
-    except OSError:
+    except OSError as error:
         listening.close()
-        raise
+        why = f"{host}:{port} that cannot be listened at ({error.strerror})"
+        refuse("port", why, "one that is free, at an address of this machine; 0: any")
     return listening
 
 

@@ -1,5 +1,4 @@
 // The demo shop: where visitors are. Everything is written as text.
-const at = (id) => document.getElementById(id);
 function make(name, text, attributes = {}) {
   const made = document.createElement(name);
   if (text !== undefined) made.textContent = text;
@@ -35,9 +34,9 @@ async function look() {
   if (document.hidden) return;
   let pause = 500;
   try {
-    const answer = await fetch("/v1/demo", { cache: "no-store" });
-    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
-    show(await answer.json());
+    const told = await asked("/v1/demo");
+    if (told === null) return; // the form is open
+    show(told);
     at("state").textContent = "";
   } catch (error) {
     pause = 5000;

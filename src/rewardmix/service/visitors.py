@@ -48,12 +48,14 @@ class CrowdSettings:
         pause: seconds between the steps of one.
         most: visitors after which nobody comes any more; None: no end.
         seed: of tastes, ways and clicks.
+        keys: what the keys begin with that visitors begin their sessions with; None: they have none.
     """
 
     walkers: int = WALKERS
     pause: float = PAUSE
     most: int | None = None
     seed: int = 0
+    keys: str | None = None
 
 
 class Crowd:
@@ -118,7 +120,8 @@ class Crowd:
             "clicks": 0,
             "steps": 0,
         }
-        decision = await line.ask("/v1/sessions", {"state": shop.state_names[page]})
+        key = None if self._settings.keys is None else f"{self._settings.keys} {number}"
+        decision = await line.ask("/v1/sessions", {"state": shop.state_names[page], "key": key})
         for step in range(shop.horizon):
             if self._stopped.is_set():
                 return
