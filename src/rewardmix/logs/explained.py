@@ -5,7 +5,7 @@ nearly the best ones under the beliefs that the policy had. So the model is move
 
     log-likelihood of the rewards + log-likelihood of the actions + prior
 
-with an action's chance proportional to exp(``SHARPNESS`` * what it is worth under the belief). Worths come from a plan
+with an action's chance proportional to exp(``PURPOSE`` * what it is worth under the belief). Worths come from a plan
 for the model, made anew ``PLANS`` times; between plans the gradient is followed (Adam). This model says what was meant,
 so it is used to tell situations apart (``imitation``); what is believed of rewards stays with the likelihood alone.
 """
@@ -24,7 +24,7 @@ from rewardmix.logs.belief_pass import best_at
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.baselines import belief_nodes, nearest
 
-SHARPNESS = 10.0
+PURPOSE = 10.0
 """How surely the log's policy takes the best action: log-odds for each worth of the range of rewards of one step."""
 
 PLANS, STEPS = 6, 40
@@ -38,10 +38,10 @@ MEMORY, SPREAD_MEMORY = 0.9, 0.99
 FARTHEST = 3.5
 """Log-odds of an outcome, at most: no outcome is ruled out."""
 
-IMPOSSIBLE = 1e-300
+LEAST_CHANCE = 1e-300
 """Chance of an outcome that a model rules out."""
 
-POINTS = 128
+_POINTS = 128
 """Belief points of a step."""
 
 
@@ -78,7 +78,7 @@ def beliefs_of(steps: Steps, weights: Floats, laws: Floats) -> Floats:
         weights: (M,).
         laws: (M, S, A, Z).
     """
-    each = np.moveaxis(logs(np.maximum(laws, IMPOSSIBLE)), 0, -1)[steps.states, steps.actions, steps.outcomes]
+    each = np.moveaxis(logs(np.maximum(laws, LEAST_CHANCE)), 0, -1)[steps.states, steps.actions, steps.outcomes]
     each = np.where(steps.present[..., None], each, 0.0)
     first = np.broadcast_to(logs(weights), (each.shape[0], 1, each.shape[2]))
     joint = np.moveaxis(np.cumsum(np.concatenate([first, each], axis=1), axis=1), 1, 0)
@@ -98,10 +98,10 @@ def explained(episodes: Episodes, model: RewardMixingMDP, prior: float = 1.0) ->
     average = (model.weights[:, None, None, None] * model.laws).sum(axis=0)
     place = _clipped(logs(np.maximum(model.laws, 1e-3))), logs(np.maximum(model.weights, 1e-3))
     ascent = _Ascent(place)
-    sharp = SHARPNESS / float(model.reward_values[-1] - model.reward_values[0])
+    sharp = PURPOSE / float(model.reward_values[-1] - model.reward_values[0])
     for _ in range(PLANS):
         now = _moved(model, ascent.place)
-        nodes = belief_nodes(now, POINTS)
+        nodes = belief_nodes(now, _POINTS)
         worth = [sharp * one for one in best_at(now, now, nodes)[0]]
         for _ in range(STEPS):
             ascent.step(_gradient(steps, ascent.place, prior * average, nodes, worth))

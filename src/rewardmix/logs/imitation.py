@@ -1,14 +1,15 @@
-"""A short log of a policy that follows the history is answered with that policy.
+"""A short log of a policy that follows its history is answered with that policy.
 
-If the same history (states and rewards so far) always had the same action, then nothing is gained by averaging over
-histories: what the policy does is known exactly, where the log has been. The controller made here
+If the same history (states and rewards so far) always had the same action, nothing is gained by averaging over about
+equal situations, as ``habits`` does: where the log has been, what its policy does is known exactly. The controller that
+is made here plays
 
-    plays the log's action wherever the log has the history                (a node for each history)
-    elsewhere, what the log did at the nearest beliefs, in the same state, at the same step  (a node for each of
-    some beliefs)
+    where the log holds the history    the log's action; a node for each history
+    elsewhere                          what the log did at the nearest beliefs, in the same state, at the same step; a
+                                       node for each of some beliefs
 
-Beliefs are those of the model that also explains the log's actions (``explained``), if it foretells them better than
-the fitted one. Long logs show so much of a policy in every situation that this adds nothing.
+Beliefs are those of the model that explains the log's actions too (``explained``), if it foretells them better than the
+fitted one. Long logs show in every situation what their policy does, so they are left to ``habits``.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ LARGE = 1e6
 REPEATED = 30
 """Steps that have to repeat a history before a log is taken for one of a policy that follows it."""
 
-NODES = 256
+_NODES = 256
 """Beliefs of a step."""
 
 NEAR = 1e-4
 """Squared distances (of roots of beliefs) below this are nearly none."""
 
 
-Places = dict[int, NDArray[np.int64]]
+Whereabouts = dict[int, NDArray[np.int64]]
 """State -> the episodes that were there at some step."""
 
 
@@ -132,7 +133,7 @@ def imitated(episodes: Episodes, model: RewardMixingMDP, low: RewardMixingMDP) -
     if not follows_histories(steps, histories, model.num_states):
         return None
     meant = explained(episodes, model)
-    return controller_of(steps, histories, max((model, meant), key=lambda one: foretold(steps, one)), low)
+    return controller_like(steps, histories, max((model, meant), key=lambda one: foretold(steps, one)), low)
 
 
 def foretold(steps: Steps, model: RewardMixingMDP) -> int:
@@ -147,10 +148,10 @@ def foretold(steps: Steps, model: RewardMixingMDP) -> int:
     return right
 
 
-def controller_of(steps: Steps, histories: Histories, model: RewardMixingMDP, low: RewardMixingMDP) -> Controller:
+def controller_like(steps: Steps, histories: Histories, model: RewardMixingMDP, low: RewardMixingMDP) -> Controller:
     """The controller of the log's decisions, with beliefs as ``model`` has them; see the module."""
     beliefs = beliefs_of(steps, model.weights, model.laws)
-    nodes = belief_nodes(model, NODES)
+    nodes = belief_nodes(model, _NODES)
     _, plans = best_at(model, low, nodes)
     places = [_by_state(steps, t) for t in range(model.horizon)]
     states = np.arange(model.num_states)[:, None]
@@ -174,7 +175,7 @@ def controller_of(steps: Steps, histories: Histories, model: RewardMixingMDP, lo
 
 
 def _nearest_decisions(
-    steps: Steps, places: list[Places], beliefs: Floats, t: int, there: Floats, otherwise: Ints
+    steps: Steps, places: list[Whereabouts], beliefs: Floats, t: int, there: Floats, otherwise: Ints
 ) -> Ints:
     """(S, K): what the log did in each state at the nearest beliefs; where it never was in a state, ``otherwise``.
 
@@ -191,7 +192,7 @@ def _nearest_decisions(
     return plays
 
 
-def _by_state(steps: Steps, t: int) -> Places:
+def _by_state(steps: Steps, t: int) -> Whereabouts:
     """State -> the episodes that were there at step t."""
     here = np.flatnonzero(steps.present[:, t])
     order = here[np.argsort(steps.states[here, t], kind="stable")]

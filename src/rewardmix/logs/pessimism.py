@@ -11,7 +11,7 @@ Two cautions, and one number for both (``pessimism``, the number of standard err
 If the plan for the lowered rewards keeps to the log's actions by itself, it is the answer: so it is with logs that try
 everything. Otherwise the best policy among those that keep to them, with rewards lowered four times as much, is found
 by a backward pass over (state, belief, step before). A log of a deterministic policy is answered with that policy, up
-to what its episodes leave open.
+to what its episodes leave open: a long one by that pass, a short one by copying its histories (``imitation``).
 """
 
 from __future__ import annotations
