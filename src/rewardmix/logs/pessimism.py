@@ -11,7 +11,7 @@ Two cautions, and one number for both (``pessimism``, the number of standard err
 If the plan for the lowered rewards keeps to the log's actions by itself, it is the answer: so it is with logs that try
 everything. Otherwise the best policy among those that keep to them, with rewards lowered four times as much, is found
 by a backward pass over (state, belief, step before). A log of a deterministic policy is answered with that policy, up
-to what its episodes leave open.
+to what its episodes leave open: a long one by that pass, a short one by copying its histories (``imitation``).
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix import belief as bayes
 from rewardmix._core.brevity import short
-from rewardmix._core.checks import Floats, Ints
+from rewardmix._core.checks import Floats
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
+from rewardmix.logs.belief_pass import worths
 from rewardmix.logs.habits import Habits, Situations, habits_of, situations
+from rewardmix.logs.imitation import Copied, imitated
 from rewardmix.logs.offpolicy import LEAVES
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan, PlanInfo, plan, usual_work
 from rewardmix.planning.backward_pass import Expectation, compact_controller
-from rewardmix.planning.baselines import belief_nodes, nearest
+from rewardmix.planning.baselines import belief_nodes
 from rewardmix.planning.plans import rounding_bound
 from rewardmix.policy import Controller
 from rewardmix.simulation import simulate
@@ -113,18 +114,24 @@ class Known:
     chances: Floats | None = None
 
 
-def cautious(plain: Plan, known: Known, pessimism: float, gap: float, seed: int) -> tuple[Plan, Support, Habits]:
+def cautious(
+    plain: Plan, known: Known, pessimism: float, gap: float, seed: int
+) -> tuple[Plan, Support, Habits | Copied]:
     """The plan that keeps to what is known, set beside ``plain``, the plan that believes the model."""
     habits = habits_of(known.episodes, known.model)
     if not pessimism:
         return plain, _support(plain.policy, known, habits, known.model, 0.0, False, seed), habits
     low = lowered(known, pessimism)
+    follows: Habits | Copied = habits
     found = plan(low, gap=gap, work_limit=usual_work(low)).policy
     support = _support(found, known, habits, low, pessimism, False, seed)
     if support.left > LEAVES:
-        found = keep_to(habits, known.model, lowered(known, KEPT * pessimism))
-        support = _support(found, known, habits, low, pessimism, True, seed)
-    return _set_beside(plain, found, gap, support.kept), support, habits
+        lower = lowered(known, KEPT * pessimism)
+        copied = imitated(known.episodes, known.model, lower)
+        found = keep_to(habits, known.model, lower) if copied is None else copied
+        follows = habits if copied is None else _copied(known)
+        support = _support(found, known, follows, low, pessimism, True, seed)
+    return _set_beside(plain, found, gap, support.kept), support, follows
 
 
 def lowered(known: Known, pessimism: float) -> RewardMixingMDP:
@@ -152,7 +159,7 @@ def keep_to(habits: Habits, model: RewardMixingMDP, low: RewardMixingMDP) -> Con
     actions, successors = [], []
     later: Floats | None = None
     for t in reversed(range(model.horizon)):
-        worth, onward = _quality(model, low, nodes, t, later, expect)
+        worth, onward = worths(model, low, nodes, t, later, expect)
         where = Situations(t, states[:, None, None], nodes[t][None, :, None], lasts)
         expected = (worth * nodes[t][None, :, None]).sum(axis=-1)
         plays = np.where(habits.own(where), expected[:, :, None], -np.inf).argmax(axis=-1)
@@ -165,29 +172,21 @@ def keep_to(habits: Habits, model: RewardMixingMDP, low: RewardMixingMDP) -> Con
     return compact_controller(actions[::-1], successors[::-1], model)
 
 
-def _quality(
-    model: RewardMixingMDP, low: RewardMixingMDP, nodes: list[Floats], t: int, later: Floats | None, expect: Expectation
-) -> tuple[Floats, Ints]:
-    """(S, K, A, M) what each action is worth in each context, and (S, K, A, Z) the node of the next step."""
-    states, count = np.arange(model.num_states), nodes[t].shape[0]
-    means = np.moveaxis(low.means, 0, -1)[:, None]
-    worth = np.repeat(means, count, axis=1)
-    onward = np.zeros((*worth.shape[:3], model.num_values), np.int64)
-    if later is None:
-        return worth, onward
-    for a in range(model.num_actions):
-        for z in range(model.num_values):
-            likelihood = np.moveaxis(model.laws[:, :, a, z], 0, -1)[:, None]
-            onward[:, :, a, z] = nearest(bayes.update(nodes[t][None], likelihood), nodes[t + 1])
-            ahead = later[:, :, 1 + a * model.num_values + z]
-            there = expect(states * model.num_actions + a, np.ascontiguousarray(ahead).reshape(model.num_states, -1))
-            there = there.reshape(model.num_states, -1, model.num_contexts)[states[:, None], onward[:, :, a, z]]
-            worth[:, :, a] += np.moveaxis(low.laws[:, :, a, z], 0, -1)[:, None] * there
-    return worth, onward
+def _copied(known: Known) -> Copied:
+    """What the log took in each state; where it never was, anything goes."""
+    taken = np.ones((known.model.num_states, known.model.num_actions), np.bool_)
+    taken[: known.visits.shape[0]] = (known.visits > 0) | (known.visits.sum(axis=1, keepdims=True) == 0)
+    return Copied(taken)
 
 
 def _support(
-    policy: Controller, known: Known, habits: Habits, low: RewardMixingMDP, pessimism: float, kept: bool, seed: int
+    policy: Controller,
+    known: Known,
+    habits: Habits | Copied,
+    low: RewardMixingMDP,
+    pessimism: float,
+    kept: bool,
+    seed: int,
 ) -> Support:
     """Where the policy goes in the fitted model, and what the log holds there."""
     model = known.model
