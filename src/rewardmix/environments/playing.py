@@ -46,7 +46,11 @@ def horizon_of(env: Any) -> int:
     """H: the environment's own ``horizon``, or the limit of its registration."""
     limit = _own_horizon(env)
     if limit is None:
-        refuse("env", "no horizon and no time limit", "one; wrap it in gymnasium.wrappers.TimeLimit or pass horizon")
+        refuse(
+            "env",
+            "no horizon and no time limit",
+            "one; pass horizon=..., or --horizon when typed, or wrap it in gymnasium.wrappers.TimeLimit",
+        )
     return limit
 
 
