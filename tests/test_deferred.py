@@ -12,7 +12,8 @@ import rewardmix as rm
 from rewardmix import episodes_kernels, simulation_kernels
 from rewardmix._core import algebra, jit, pair_counting, portable
 from rewardmix.exploration import compiled_engine, exploration_kernels
-from rewardmix.recovery import bags, linear_program, moment_start, signs
+from rewardmix.policy import Exploring
+from rewardmix.recovery import bags, linear_program, moment_start, signs, standard_errors
 
 
 def numbers(rng, *shape):
@@ -78,6 +79,7 @@ def group_args(rng):
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     symbols, hashes = rng.integers(0, 2, offsets[-1]).astype(np.int32), np.zeros(40, np.uint64)
     bags._sort_bags(symbols, offsets, hashes)
+    hashes %= np.uint64(5)  # bags that differ share one
     return symbols, offsets, hashes, np.argsort(hashes, kind="stable"), np.zeros(40, np.int64)
 
 
@@ -102,7 +104,7 @@ def limit_args(rng):
     records = np.zeros((36, 8), np.int64)
     records[:, 0] = np.where(rng.random(36) < 0.3, -1, np.arange(36))
     records[:, 1] = rng.integers(0, 50, 36)
-    return records, 1.3, 7, False, 6, np.zeros(6, bool)
+    return records, 1.3, 45, False, 6, np.zeros(6, bool)
 
 
 def alias_args(rng):
@@ -114,6 +116,12 @@ def elimination_args(rng):
     matrices = numbers(rng, 5, 4, 4)
     matrices[3] = 0.0  # has no solution
     return matrices, numbers(rng, 5, 4)
+
+
+def outer_args(rng):
+    symbols, offsets, counts = some_bags(rng)
+    table, weights = rng.random((12, 2)), rng.dirichlet(np.ones(2))
+    return symbols, offsets, counts, table, weights, 1.0 / table, np.zeros((26, 26))
 
 
 def whitening_args(rng):
@@ -145,9 +153,10 @@ CASES = {
     linear_program._worst_rows: worst_args,
     bags._occurrences: lambda rng: (*some_bags(rng), np.zeros(12)),
     bags._group_bags: group_args,
+    standard_errors._outer_products: outer_args,
     moment_start._sweep: sweep_args,
     moment_start._third_order: third_args,
-    exploration_kernels.set_limits: limit_args,
+    pair_counting.set_limits: limit_args,
     episodes_kernels.list_symbols: episode_args,
 }
 
@@ -205,9 +214,12 @@ def test_explorations_played_by_python_are_the_same(monkeypatch, counts):
     assert explored() == expected
 
 
-def test_episodes_played_by_python_are_the_same(monkeypatch):
-    model = rm.problems.make("shop")
+@pytest.mark.parametrize("explore", [0.0, 0.4])
+@pytest.mark.parametrize("name", ["shop", "random", "riverswim"])
+def test_episodes_played_by_python_are_the_same(monkeypatch, name, explore):
+    model = rm.problems.make(name)
     policy = rm.plan(model, gap=0.5).policy
+    policy = Exploring(policy, explore, model.num_actions) if explore else policy
 
     def played():
         found = rm.simulate(policy, model, 40, seed=2)
@@ -215,9 +227,11 @@ def test_episodes_played_by_python_are_the_same(monkeypatch):
 
     monkeypatch.setattr(simulation_kernels.run_controller._compile_for_args, "worth", -1)
     expected = played()
+    together = played_by_python(simulation_kernels.run_controller)
     plain = jit.python_form(simulation_kernels.run_controller.py_func)
-    monkeypatch.setattr(simulation_kernels, "run_controller", np.errstate(all="ignore")(plain))
-    assert played() == expected
+    for form in (together, plain):
+        monkeypatch.setattr(simulation_kernels, "run_controller", np.errstate(all="ignore")(form))
+        assert played() == expected
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 import rewardmix as rm
 from rewardmix import logs
+from rewardmix.report.speech import spoken
 
 LONGEST = 400
 
@@ -80,6 +81,22 @@ def test_a_result_says_what_it_is(results, kind):
     assert [t.sentence in said for t in noun.types] == [True, True]
     assert noun.recognition.sentence in said
     assert len(said.splitlines()) == 8
+
+
+def test_a_summary_says_in_words_what_was_not_estimated():
+    answer = {
+        "measured": "planned",
+        "value": 1.0,
+        "lower": None,
+        "upper": None,
+        "regret": None,
+        "regret_measured": None,
+        "gain": 0.5,
+        "fixed": 2.0,
+    }
+    lines = spoken({"answer": answer})
+    assert lines[1] == "How far it is from the best possible policy was not estimated."
+    assert lines[2] == "Adapting is worth +0.50 an episode over the best fixed policy."
 
 
 class Outside(html.parser.HTMLParser):

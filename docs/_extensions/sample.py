@@ -17,9 +17,11 @@ def learn_sample(app):
 
     shop = rm.problems.make("shop")
     learned = rm.learn(shop, episodes=EPISODES)
-    command = f"rewardmix learn shop --episodes {EPISODES} --names outdoor,reading"
+    likes = learned.model.rewards[:, 0, :2].argmax(axis=1)  # on the home page: outdoor, or reading
+    names = tuple(("outdoor", "reading")[like] for like in likes)
+    command = f"rewardmix learn shop --episodes {EPISODES} --names {','.join(names)}"
     found = learned_findings(learned, title="shop", truth=shop, command=command, settings={"seed": 0})
-    write_folder(target.parent, with_names(found, ("outdoor", "reading")))
+    write_folder(target.parent, with_names(found, names))
 
 
 def setup(app):

@@ -170,8 +170,8 @@ BROKEN: Mapping[str, str] = {
     "into the state",
     "repetition": "A reward depends on earlier rewards of the same state and action, beyond the type: habit or "
     "saturation. Put how often it was shown into the state",
-    "moves": "The next state depends on the type: people of different types go to different places. The plan ignores "
-    "that; put into the state what tells the types apart, or fit each place by itself",
+    "moves": "The next state hangs together with rewards: people of different types go to different places, or a step "
+    "pays by where it leads. The plan ignores that; put into the state what tells the types apart, or what was reached",
     "drift": "The world changed between the first episodes and the last: fit on recent episodes only, and fit again "
     "more often",
 }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rewardmix._core.jit import deferred, kernel
 from rewardmix._core.widths import place_width, state_width
-from rewardmix._core.xoshiro import advance, cumulative, pick, unit
+from rewardmix._core.xoshiro import UNIT, advance, cumulative, pick, unit, words
 from rewardmix.model import RewardMixingMDP
 
 
@@ -140,7 +140,36 @@ def run_markov(tables: Any, policy: Any, stream: Any, states: Any, actions: Any,
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
 
 
-@deferred(lambda tables, controller, stream, states, actions, outcomes: 10 * actions.size)
+def _run_together(tables: Any, controller: Any, stream: Any, states: Any, actions: Any, outcomes: Any) -> None:
+    """``run_controller``, every step of all episodes at once: how many words an episode takes is known before."""
+    num_actions = tables.rewards.shape[1] // tables.initial.size
+    episodes, steps = len(states), controller.nodes.size
+    explores = controller.explore > 0.0
+    drawn = words(stream, episodes * (2 + steps * (2 + explores))).reshape(episodes, -1)
+    u = iter(np.ascontiguousarray((drawn >> np.uint64(11)).T) * UNIT)
+    m = np.searchsorted(tables.contexts[:-1], next(u), "right")
+    s = np.searchsorted(tables.initial[:-1], next(u), "right")
+    k = controller.first[s]
+    states[:, 0] = s
+    for t in range(steps):
+        node = controller.offsets[t] + s * controller.nodes[t] + k
+        a = controller.actions[node].astype(np.int64)
+        if explores:
+            v = next(u)
+            tried = (v / controller.explore * num_actions).astype(np.int64)
+            a = np.where(v < controller.explore, np.minimum(tried, num_actions - 1), a)
+        x = s * num_actions + a
+        z = (next(u)[:, None] >= tables.rewards[m, x, :-1]).sum(axis=1)
+        actions[:, t], outcomes[:, t], k = a, z, controller.links[node, z]
+        begin = tables.begins[x]
+        where = next(u) * (tables.begins[x + 1] - begin)
+        i = where.astype(np.int64)
+        kept = where - i < tables.keep[begin + i]
+        s = np.where(kept, tables.successors[begin + i], tables.alias_states[begin + i]).astype(np.int64)
+        states[:, t + 1] = s
+
+
+@deferred(lambda tables, controller, stream, states, actions, outcomes: 50 + actions.size, play=_run_together)
 def run_controller(tables: Any, controller: Any, stream: Any, states: Any, actions: Any, outcomes: Any) -> None:
     """Play a ``FlatController``."""
     num_actions = tables.rewards.shape[1] // tables.initial.size

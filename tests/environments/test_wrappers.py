@@ -89,7 +89,10 @@ def test_the_observation_for_recurrent_agents_holds_state_action_and_reward():
         (lambda: MixRewards(make_env("shop"), [np.full((4, 4), 2)] * 2), r"reward_functions\[0\]\[0, 0\]: found 2.0"),
         (lambda: MixRewards(make_env("shop"), [np.zeros((4, 4))] * 2, [0.5, 0.6]), "weights: found sum 1.1"),
         (lambda: sizes_of("shop"), "env: found str, expected a Gymnasium environment"),
-        (lambda: horizon_of(newest("CliffWalking")), "env: found no horizon and no time limit"),
+        (
+            lambda: horizon_of(newest("CliffWalking")),
+            "env: found no horizon and no time limit, expected one; pass horizon=..., or --h",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(build, message):

@@ -135,6 +135,30 @@ def test_times_of_any_form(form):
     assert content(logs.read(table, columns=BY_VISITOR, session_gap="30m")) == expected(plain)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_log_knows_from_when_to_when_it_is(form, cut):
+    """Where times are times: numbers might count anything."""
+    rows = clicks(rows=200)
+    table = pa.Table.from_pylist([{**row, "ts": FORMS[form](row["ts"])} for row in rows])
+    columns, gap = (BY_VISITOR, "30m") if cut else ({"episode": "user", "time": "ts"}, None)
+    span = logs.read(table, columns=columns, session_gap=gap, rows_per_part=50).notes.span
+    moments = [row["ts"].replace(microsecond=0).isoformat() for row in rows]
+    assert span == (None if form in ("seconds", "fractions") else (min(moments), max(moments)))
+
+
+def test_a_log_without_times_has_no_dates():
+    shop = rewardmix.problems.make("shop")
+    assert logs.read(rewardmix.simulate(rewardmix.uniform(shop), shop, 5)).notes.span is None
+
+
+def test_all_columns_that_are_missing_are_told_at_once():
+    table = pa.table({"session": [1], "step": [0], "page": [0], "action": [0], "clicked": [1]})
+    typed = r"columns=\{'episode': ..., 'state': ..., 'reward': ...\}, or --columns episode=...,state=...,reward=..."
+    with pytest.raises(InputError, match=rf"columns\['episode'\]: found no column 'episode'.*{typed}"):
+        logs.read(table)
+
+
 def test_a_pause_of_just_that_length_does_not_end_a_session():
     rows = clicks(rows=300)
     for minutes in (1, 2, 90):

@@ -49,7 +49,24 @@ def edited(summary, path, value):
 
 
 NEEDED = ("title", "rewardmix", "command", "seed", "world", "planned", "answer", "comparison", "uncertainty")
-NEEDED += ("coverage", "rewards", "beliefs", "unanswered", "certificate", "sections", "session", "session_note")
+NEEDED += (
+    "coverage",
+    "record",
+    "rewards",
+    "beliefs",
+    "unanswered",
+    "certificate",
+    "sections",
+    "session",
+    "session_note",
+)
+
+
+@pytest.mark.parametrize("span", [["2026-03-02", "2026-03-25"], ["2026-03-02T08:00:00"], "2026", [1, 2], ["T", "T"]])
+def test_a_range_of_dates_that_is_none_is_named(summary, span):
+    notes = {"name": "a.csv", "rows": 9, "kept": 3, "span": span}
+    with pytest.raises(InputError, match=r"^summary\.record\.fit\.notes\.span"):
+        page({**summary, "record": {"fit": {"notes": notes}}})
 
 
 @pytest.mark.parametrize("field", NEEDED)

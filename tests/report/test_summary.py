@@ -354,6 +354,19 @@ def test_date_and_versions_are_told_where_they_are_known(shop):
     assert "Made on" not in page(shop)
 
 
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        (["2031-02-03T23:00:00", "2031-05-06T01:00:00"], ": 3 episodes, from 2031-02-03 to 2031-05-06."),
+        (["2031-02-03T09:30:00", "2031-02-03T11:45:59"], ": 3 episodes, 2031-02-03, 09:30 to 11:45."),
+        (None, ": 3 episodes."),
+    ],
+)
+def test_the_range_of_dates_of_a_log_is_told_where_it_has_times(shop, span, said):
+    notes = {"name": "a.csv", "rows": 9, "kept": 3, "span": span}
+    assert f"From 9 rows of a.csv{said}<" in page({**shop, "record": {"fit": {"notes": notes}}})
+
+
 def test_no_ended_state_is_the_example():
     """Nearly all episodes are over at the step that is looked at."""
     transition = np.zeros((5, 4, 5))

@@ -25,6 +25,9 @@ DEPTH = 8
 RESTARTS = 200
 """At most."""
 
+_MANY, _SMALL = 8, 50_000
+"""More outer products than the first, of fewer numbers than the second in all, are accumulated in one go."""
+
 
 @deferred(lambda left, right: 5 + left.size // 5)
 def dot(left: Any, right: Any) -> Any:
@@ -50,7 +53,14 @@ def product(left: Any, right: Any) -> Floats:
     return out.reshape(shape)
 
 
-@deferred(lambda left, right, out: 5 + left.size // 5)
+def _add_up(left: Any, right: Any, out: Any) -> None:
+    """``times_vector`` by NumPy, which accumulates from left to right."""
+    out[:] = 0.0
+    if right.size:
+        out += np.add.accumulate(left * right, axis=1)[:, -1]  # added to 0, as a loop has it: -0 becomes 0
+
+
+@deferred(lambda left, right, out: 5 + left.size // 200, play=_add_up)
 def times_vector(left: Any, right: Any, out: Any) -> None:
     """out = left right, for a vector."""
     for i in range(left.shape[0]):
@@ -60,11 +70,20 @@ def times_vector(left: Any, right: Any, out: Any) -> None:
 def _add_outer(left: Any, right: Any, out: Any) -> None:
     """``times_matrix`` by NumPy, one outer product after the other: sums in the same order."""
     out[:] = 0.0
+    if right.shape[0] > _MANY and left.size * right.shape[1] < _SMALL:
+        out += np.add.accumulate(left.T[:, :, None] * right[:, None, :], axis=0)[-1]
+        return
     for k in range(right.shape[0]):
         out += left[:, k : k + 1] * right[k]
 
 
-@deferred(lambda left, right, out: right.shape[0] * (1 + out.size // 1000), play=_add_outer)
+def _steps_to_add(left: Any, right: Any, out: Any) -> int:
+    depth: int = right.shape[0]
+    taken: int = 5 + depth * out.size // 200 if depth > _MANY else depth * (1 + out.size // 1000)
+    return taken
+
+
+@deferred(_steps_to_add, play=_add_outer)
 def times_matrix(left: Any, right: Any, out: Any) -> None:
     """out = left right: rows of ``right`` are added up, which vector instructions do without changing the order."""
     out[:] = 0.0

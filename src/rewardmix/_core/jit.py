@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import caching, dispatcher
+from numba.core.runtime import nrt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -153,9 +154,14 @@ class Cache(FunctionCache):  # type: ignore[misc]
         return found
 
     def find(self, sig: Any, target_context: Any) -> Any:
-        """Machine code from disk, or None."""
+        """Machine code from disk, or None.
+
+        numba would first learn everything that it can compile, a sixth of a second, and to load asks for memory only.
+        """
         self._mark()
-        return super().load_overload(sig, target_context)
+        nrt.rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep machine code on disk."""

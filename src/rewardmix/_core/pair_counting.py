@@ -128,6 +128,31 @@ def watch(records: Any, slot: Any, growth: Any) -> Any:
     return True
 
 
+def _set_limits_together(records: Any, growth: Any, known: Any, ordered: Any, num_x: Any, touched: Any) -> None:
+    """``set_limits`` by NumPy."""
+    taken = records[:, KEY] >= 0
+    samples = records[:, SAMPLES]
+    later = np.ceil(growth * np.maximum(samples, known)).astype(np.int64)
+    records[:, LIMIT] = np.where(taken, np.maximum(samples + 1, later), records[:, LIMIT])
+    sure = records[taken & (samples > known), KEY]
+    touched[sure // num_x] = True
+    if not ordered:
+        touched[sure % num_x] = True
+
+
+@deferred(lambda records, *_: 10 + records.shape[0] // 100, play=_set_limits_together)
+def set_limits(records: Any, growth: Any, known: Any, ordered: Any, num_x: Any, touched: Any) -> None:
+    """After everything was planned anew: when the next plan is due for each pair, and which rows have a known pair."""
+    for i in range(records.shape[0]):
+        if records[i, KEY] >= 0:
+            samples = records[i, SAMPLES]
+            records[i, LIMIT] = max(samples + 1, np.int64(np.ceil(growth * max(samples, known))))
+            if samples > known:
+                touched[records[i, KEY] // num_x] = True
+                if not ordered:
+                    touched[records[i, KEY] % num_x] = True
+
+
 @kernel
 def count_pair(counts: Any, one: Any, other: Any, cell: Any, growth: Any, limit: Any, both: Any) -> None:
     """One sample of the pair with key one * X + other; where it has grown, ``one`` is dirty (and ``other``: both).
@@ -218,7 +243,34 @@ def count_dense(symbols: Any, lengths: Any, point: Any, met: Any, visits: Any, s
         begin += lengths[k]
 
 
-@deferred(lambda symbols, *_: symbols.size // 4)
+def _fill_moves_together(
+    symbols: Any,
+    lengths: Any,
+    last: Any,
+    point: Any,
+    num_actions: Any,
+    horizon: Any,
+    width: Any,
+    starts: Any,
+    counts: Any,
+    codes: Any,
+) -> Any:
+    """``fill_moves`` by NumPy."""
+    ends = np.cumsum(lengths)
+    x = point[symbols[: lengths.sum()]]
+    following = np.empty_like(x)
+    following[:-1] = x[1:] // num_actions
+    following[ends - 1] = np.where(lengths == horizon, last, width - 1)
+    np.add.at(starts, x[ends - lengths] // num_actions, 1)
+    moves = (x * width + following)[following >= 0]
+    if codes.size:
+        codes[: moves.size] = moves
+        return moves.size
+    np.add.at(counts, moves, 1)
+    return 0
+
+
+@deferred(lambda symbols, *_: 10 + symbols.size // 100, play=_fill_moves_together)
 def fill_moves(
     symbols: Any,
     lengths: Any,

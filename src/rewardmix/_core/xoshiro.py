@@ -16,6 +16,9 @@ from rewardmix._core.jit import kernel
 UNIT = 1.0 / (1 << 53)
 """Distance between two neighbouring uniform draws."""
 
+FULL = (1 << 64) - 1
+"""A word with all bits set."""
+
 
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cumulative sums along the last axis for ``pick``: exactly 1 from the last possible outcome on."""
@@ -38,6 +41,24 @@ def advance(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
     s2 ^= t
     s3 = (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
     return word, s0, s1, s2, s3
+
+
+def words(state: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+    """The next words of a stream, by Python: what ``advance`` gives one after the other; advances ``state``."""
+    s0, s1, s2, s3 = (int(word) for word in state)
+    drawn = np.empty(count, np.uint64)
+    for i in range(count):
+        total = (s0 + s3) & FULL
+        drawn[i] = (((total << 23) | (total >> 41)) + s0) & FULL
+        t = (s1 << 17) & FULL
+        s2 ^= s0
+        s3 ^= s1
+        s1 ^= s2
+        s0 ^= s3
+        s2 ^= t
+        s3 = ((s3 << 45) | (s3 >> 19)) & FULL
+    state[:] = s0, s1, s2, s3
+    return drawn
 
 
 @kernel

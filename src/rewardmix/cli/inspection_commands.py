@@ -52,6 +52,7 @@ def check_command(
     terminal.answer(
         episodes=data.notes.kept,
         rows=data.notes.rows,
+        span=data.notes.span,
         states=schema.num_states,
         actions=schema.num_actions,
         horizon=schema.horizon,
@@ -148,12 +149,14 @@ def _show_log(data: Log) -> None:
     """What a log holds."""
     from rewardmix.logs.behaviour import count_followed, logging_test
     from rewardmix.logs.validation import log_coverage
+    from rewardmix.report.words import dates
 
     schema, notes = data.schema, data.notes
+    when = f", {dates(*notes.span)}" if notes.span else ""
     values: list[Any] = [f"{value:.6g}" for value in schema.reward_values]
     shown = ", ".join(values if len(values) <= 6 else [*values[:3], "...", values[-1]])
     terminal.say(
-        f"{notes.kept} episodes, {notes.rows} rows; {schema.num_states} states, {schema.num_actions} actions, "
+        f"{notes.kept} episodes, {notes.rows} rows{when}; {schema.num_states} states, {schema.num_actions} actions, "
         f"at most {schema.horizon} steps; rewards {shown}"
     )
     test = logging_test(data.total(count_followed), schema)

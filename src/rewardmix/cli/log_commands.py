@@ -117,10 +117,12 @@ def _teller(stages: terminal.Stages) -> Any:
 
 def _show_fitted(fitted: Fitted) -> None:
     from rewardmix.facts import EVIDENCE
+    from rewardmix.report.words import dates
 
     info = fitted.info
+    when = f", {dates(*info.notes.span)}" if info.notes.span else ""
     terminal.say(
-        f"{terminal.counted(info.notes.kept, 'episode')}, {terminal.counted(info.notes.rows, 'row')}; "
+        f"{terminal.counted(info.notes.kept, 'episode')}, {terminal.counted(info.notes.rows, 'row')}{when}; "
         f"{fitted.model.num_contexts} types with weights "
         + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
     )

@@ -45,6 +45,8 @@ GapOption = Annotated[str | None, typer.Option(help="Longest pause in a session 
 BinsOption = Annotated[int | None, typer.Option(help="Put rewards of more values into so many bins.")]
 FoldOption = Annotated[int | None, typer.Option(help="Make one of the states that were seen fewer times.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped, or begin.")]
-TypeNames = Annotated[str | None, typer.Option(help="Names for the types, in their order: outdoor,reading.")]
+TypeNames = Annotated[
+    str | None, typer.Option(help="Names for the types, in the order of the report: reading,outdoor.")
+]
 Open = Annotated[bool, typer.Option("--open", help="Show the report in a browser.")]
 OutFolder = Annotated[Path, typer.Option(help="Folder for the results.")]

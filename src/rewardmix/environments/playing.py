@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -17,7 +16,6 @@ from rewardmix._core.streams import Role, generator, seed_for
 from rewardmix._core.widths import action_width, state_width
 from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
-from rewardmix.model import RewardMixingMDP
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy
 
 
@@ -48,7 +46,11 @@ def horizon_of(env: Any) -> int:
     """H: the environment's own ``horizon``, or the limit of its registration."""
     limit = _own_horizon(env)
     if limit is None:
-        refuse("env", "no horizon and no time limit", "one; wrap it in gymnasium.wrappers.TimeLimit or pass horizon")
+        refuse(
+            "env",
+            "no horizon and no time limit",
+            "one; pass horizon=..., or --horizon when typed, or wrap it in gymnasium.wrappers.TimeLimit",
+        )
     return limit
 
 
@@ -216,20 +218,11 @@ def expected_rewards(values: Sequence[float]) -> str:
     return f"one of the reward values {list(values)}; tell all of them: reward_values=(...), or --rewards when typed"
 
 
-def _names_of(world: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of states and actions, as a model or an environment tells them; empty where it does not."""
-    is_env = isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv)
-    found = [
-        _attribute(world, name) if is_env else getattr(world, name, None) for name in ("state_names", "action_names")
-    ]
-    return tuple(found[0] or ()), tuple(found[1] or ())
-
-
-def named_like(model: RewardMixingMDP, world: Any) -> RewardMixingMDP:
-    """The model with the names of the world that it was learned in; a state that the world has not is the end."""
-    states, actions = _names_of(world)
-    ended = ("end",) * (model.num_states - len(states)) if states else ()
-    return replace(model, state_names=(*states, *ended), action_names=actions)
+def names_of_env(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of states and actions, as an environment tells them; empty where it does not, or is none."""
+    if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+        return (), ()
+    return tuple(_attribute(env, "state_names") or ()), tuple(_attribute(env, "action_names") or ())
 
 
 def _check_plays(policy: Any, num_states: int, num_actions: int) -> None:

@@ -1,18 +1,20 @@
-"""Gymnasium ids. Entry points are named, not imported, so that registering costs nothing."""
+"""Gymnasium ids. Entry points are named, not imported, so that registering costs nothing.
+
+Ids are announced while Gymnasium is imported, so the functions import it, not the file: it would be half imported then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from gymnasium import error
-from gymnasium.envs import registration
-
 from rewardmix._core.errors import refuse
 
 
 def announce(names: Iterable[str], entry_point: str, vector_entry_point: str | None = None) -> None:
     """Register ``rewardmix/<Name>-v0`` for each name; what is registered already is left as it is."""
+    from gymnasium.envs import registration
+
     for name in names:
         identifier = identifier_of(name)
         if identifier not in registration.registry:
@@ -28,6 +30,9 @@ def identifier_of(name: str) -> str:
 
 def made(identifier: str, others: Iterable[str]) -> Any:
     """The environment of a Gymnasium id; an unknown one is refused, naming what ``others`` could have been meant."""
+    from gymnasium import error
+    from gymnasium.envs import registration
+
     try:
         return registration.make(identifier)
     except (error.Error, ModuleNotFoundError) as reason:

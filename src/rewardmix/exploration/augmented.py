@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from rewardmix._core.algebra import dot
 from rewardmix._core.checks import Floats
-from rewardmix._core.pair_counting import DIRTY, NEWS
+from rewardmix._core.pair_counting import DIRTY, NEWS, set_limits
 from rewardmix._core.widths import choice_width, state_width
 from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration.bonuses import Confidence, Size
@@ -146,7 +146,7 @@ def refresh(plan: PairPlan, tally: Tally, confidence: Confidence, growth: float)
     kernels.plan_slot(*share, plan.value)
     plan.choices.numbers[:] = 0
     known = np.zeros(tally.num_x, bool)
-    kernels.set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, known)
+    set_limits(tally.pairs.records, growth, plan.known, tally.ordered, tally.num_x, known)
     tally.progress[NEWS] = 0
     plan.refreshes += 1
     plan.cost += 2 * shape[0] * plan.hat.counts.size

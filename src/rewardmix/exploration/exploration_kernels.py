@@ -26,10 +26,7 @@ from rewardmix._core.jit import deferred, kernel
 from rewardmix._core.pair_counting import (
     DIRTY,
     EPISODES,
-    KEY,
-    LIMIT,
     NEWS,
-    SAMPLES,
     USED,
     add_pair,
     count_all_pairs,
@@ -201,19 +198,6 @@ def plan_rows(
             choices.states[place + i] = states[i]
             for t in range(horizon):
                 choices.own[place + i, t] = codes[t, i]
-
-
-@deferred(lambda records, *_: records.shape[0])
-def set_limits(records: Any, growth: Any, known: Any, ordered: Any, num_x: Any, touched: Any) -> None:
-    """After everything was planned anew: when the next plan is due for each pair, and which rows have a known pair."""
-    for i in range(records.shape[0]):
-        if records[i, KEY] >= 0:
-            samples = records[i, SAMPLES]
-            records[i, LIMIT] = max(samples + 1, np.int64(np.ceil(growth * max(samples, known))))
-            if samples > known:
-                touched[records[i, KEY] // num_x] = True
-                if not ordered:
-                    touched[records[i, KEY] % num_x] = True
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -39,7 +39,6 @@ from rewardmix._core.checks import (
     refuse,
 )
 from rewardmix._core.streams import Role, seed_for
-from rewardmix.checkup import Checkup, check_assumptions
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import interval
 from rewardmix.exploration import Exploration, batched, practical, selected
@@ -59,6 +58,9 @@ from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
 from rewardmix.simulation import simulate
 from rewardmix.telling import Telling
+
+if TYPE_CHECKING:
+    from rewardmix.checkup import Checkup
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,6 +303,8 @@ def _checked(asked: LearnSettings, gathered: Gathered, recovery: Recovery) -> Ch
     episodes = None if asked.known else gathered.whole
     if episodes is None:
         return None
+    from rewardmix.checkup import check_assumptions  # with kernels, and only environments are checked
+
     asked.tell("check")
     return check_assumptions(episodes, model=recovery.model, seed=asked.seed)
 

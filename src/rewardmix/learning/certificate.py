@@ -11,12 +11,12 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rewardmix import theory
 from rewardmix._core.brevity import short
-from rewardmix.checkup import Checkup
 from rewardmix.evaluation import Evaluation, controller_value
 from rewardmix.exploration import Exploration
 from rewardmix.exploration.bonuses import Practical, Theory
@@ -30,6 +30,9 @@ from rewardmix.policy import Controller
 from rewardmix.recovery import Choice, Recovery, algorithm_3, hoeffding
 from rewardmix.recovery.standard_errors import NORMAL_95
 from rewardmix.regret import BootstrapRegret
+
+if TYPE_CHECKING:
+    from rewardmix.checkup import Checkup
 
 
 @dataclass(frozen=True, eq=False)

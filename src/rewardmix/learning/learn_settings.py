@@ -104,7 +104,7 @@ class LearnSettings:
     def refines(self) -> bool:
         """Whether episodes of refinement may be played at all."""
         usual = self.method is best and isinstance(self.confidence, Practical)
-        return self.refine > 0 and usual and not environments.is_vector(self.world)
+        return self.refine > 0 and usual and (self.known or not environments.is_vector(self.world))
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:

@@ -227,6 +227,7 @@ class Notes:
         cut: borders between parts that cut an episode, which was put together again.
         name: of the source.
         repairs: what was done to the rows so that they can be read.
+        span: from when to when it is, as 2026-11-16T09:30:00, if its rows have times.
     """
 
     rows: int
@@ -236,6 +237,7 @@ class Notes:
     cut: int = 0
     name: str = "episodes in memory"
     repairs: tuple[Repair, ...] = ()
+    span: tuple[str, str] | None = None
 
     @property
     def skipped(self) -> int:

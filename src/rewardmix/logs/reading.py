@@ -189,7 +189,7 @@ def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: boo
     sizes = limits.num_states, limits.num_actions, horizon, np.asarray(limits.reward_values)
     labels = coding.state_names or declared.state_names, coding.action_names or declared.action_names
     schema = LogSchema(*sizes, *labels)
-    notes = Notes(sum(one.rows for one in checked), episodes, kept, listed, cut, source.name, repairs)
+    notes = Notes(sum(one.rows for one in checked), episodes, kept, listed, cut, source.name, repairs, source.span)
     good = [(one.part, Origin(piece, coding, limits, source.about)) for one, piece in zip(checked, pieces, strict=True)
             if len(one.part)]  # fmt: skip
     return Log(schema, tuple(part for part, _ in good), workers, notes, tuple(origin for _, origin in good))

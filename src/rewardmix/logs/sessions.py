@@ -15,7 +15,7 @@ from rewardmix.logs.columns import NO_EPISODE, episode_numbers, whole_numbers
 from rewardmix.logs.log import Repair
 from rewardmix.logs.ordering import GROUP, ORDER, Places, in_order, own_numbers
 from rewardmix.logs.sources import Source, file_pieces, table_pieces
-from rewardmix.logs.times import Pause, check_there, is_clock, times
+from rewardmix.logs.times import Pause, Span, check_there, is_clock, times
 from rewardmix.logs.workers import TemporaryFolder
 
 Numbering = Callable[[Any, str], tuple[NDArray[np.int64], NDArray[Any]]]
@@ -52,15 +52,15 @@ def sorted_by_step(source: Source, room: Room) -> Repaired:
 
 def sorted_by_time(source: Source, room: Room) -> Repaired:
     """The rows of every file by episode and time, episodes as they began."""
-    names, when = source.names, str(source.names.time)
+    names, when, span = source.names, str(source.names.time), Span()
 
     def numbering(table: Any, where: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
         with arrow.reading(where):
             episodes = episode_numbers(table.column(names.episode), names.episode)
-        return episodes, times(table.column(when), when, where)
+        return episodes, _moments(table, when, where, span)
 
     pieces, late, ties = _each_file(source, numbering, room, by_order=True)
-    found = replace(source, pieces=pieces, names=replace(names, time=None), about=(when,))
+    found = replace(source, pieces=pieces, names=replace(names, time=None), about=(when,), span=span.texts)
     text = f"{late} rows stood behind rows that they come before: rows were sorted by episode and {when!r}."
     return found, _needed(Repair("unsorted rows", late, text), _same_time(ties, when))
 
@@ -71,12 +71,13 @@ def cut_at_pauses(source: Source, pause: Pause, room: Room) -> Repaired:
     All files are one table, and sessions come as they began.
     """
     names, when, visitor = source.names, str(source.names.time), source.names.episode
+    span = Span()
 
     def numbering(table: Any, where: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
         with arrow.reading(where):
             visitors = episode_numbers(table.column(visitor), visitor)
         check_there(visitors == NO_EPISODE, visitor, where, "a visitor")
-        return visitors, times(table.column(when), when, where)
+        return visitors, _moments(table, when, where, span)
 
     rows = NumberedRows(source.pieces, tuple(names.listed), numbering)
     visitors = Places.of(rows(), by_order=False)
@@ -90,10 +91,18 @@ def cut_at_pauses(source: Source, pause: Pause, room: Room) -> Repaired:
     pieces = _pieces_of(ties.counted(in_order(halfway, sessions, most, room.folder)), like, column, room)
     names = replace(names, episode=column, time=None)
     texts = source.texts - {visitor, when}
-    found = replace(source, pieces=pieces, names=names, texts=texts, metadata={}, about=(visitor, when))
+    found = replace(
+        source, pieces=pieces, names=names, texts=texts, metadata={}, about=(visitor, when), span=span.texts
+    )
     count, people = sessions.groups.ids.size, visitors.groups.ids.size
     text = f"{count} sessions were cut out of the rows of {people} visitors, where {when!r} paused for more than "
     return found, _needed(Repair("sessions", count, f"{text}{pause.text}."), _same_time(ties.count, when))
+
+
+def _moments(table: Any, when: str, where: str, span: Span) -> NDArray[Any]:
+    """The times of a table, remembered in ``span``."""
+    column = table.column(when)
+    return span.seen(times(column, when, where), clock=is_clock(column.type))
 
 
 def _sessions(tables: Iterable[Any], column: str, pause: Pause, when: str) -> Iterator[Any]:

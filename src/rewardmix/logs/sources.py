@@ -36,6 +36,7 @@ class Source:
         texts: columns that hold labels.
         metadata: what the files say about themselves, if all of them do and agree.
         about: other columns that tell which episode it is, of its first row.
+        span: the first and the last time in it, if it has times.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Source:
     texts: frozenset[str]
     metadata: dict[str, Any] = field(default_factory=dict)
     about: tuple[str, ...] = ()
+    span: tuple[str, str] | None = None
 
 
 def source_of(
@@ -213,11 +215,13 @@ def _present(known: list[str], names: Names, label: str) -> Names:
         names = replace(names, propensity=None)
     if names.step == Names.step and names.step not in known:
         names = replace(names, step=None)
-    for role, name in names.roles.items():
-        if known.count(name) != 1:
-            many = "no column" if name not in known else "several columns"
-            advice = f"one, among {known}; columns={{{role!r}: ...}} says how it is called"
-            refuse(f"columns[{role!r}]", f"{many} {name!r} in {label!r}", advice)
+    wrong = {role: name for role, name in names.roles.items() if known.count(name) != 1}
+    if wrong:
+        role, name = next(iter(wrong.items()))
+        many = "no column" if name not in known else "several columns"
+        told, typed = ", ".join(f"{one!r}: ..." for one in wrong), ",".join(f"{one}=..." for one in wrong)
+        advice = f"one, among {known}; tell the names: columns={{{told}}}, or --columns {typed} when typed"
+        refuse(f"columns[{role!r}]", f"{many} {name!r} in {label!r}", advice)
     return names
 
 

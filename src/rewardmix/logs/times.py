@@ -56,6 +56,30 @@ def as_pause(argument: str, value: object) -> Pause:
     return Pause(seconds, value.strip() if isinstance(value, str) else f"{seconds:g}s")
 
 
+@dataclass
+class Span:
+    """From when to when a log is, as its rows are looked at; numbers that nobody called times have no date."""
+
+    first: int | None = None
+    last: int | None = None
+
+    def seen(self, moments: NDArray[Any], *, clock: bool) -> NDArray[Any]:
+        """Some more moments, as they are."""
+        if clock and moments.size:
+            least, most = int(moments.min()), int(moments.max())
+            self.first = least if self.first is None else min(self.first, least)
+            self.last = most if self.last is None else max(self.last, most)
+        return moments
+
+    @property
+    def texts(self) -> tuple[str, str] | None:
+        """Both ends, to the second: 2026-11-16T09:30:00, in UTC where the column has a zone."""
+        if self.first is None or self.last is None:
+            return None
+        begins, ends = (str(np.datetime64(moment, "ns").astype("datetime64[s]")) for moment in (self.first, self.last))
+        return begins, ends
+
+
 def is_clock(kind: Any) -> bool:
     """Whether times of this Arrow type are read as nanoseconds."""
     return arrow.is_time(kind) or arrow.is_text(kind)

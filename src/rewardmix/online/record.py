@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.pair_counting import DIRTY, FREE, KEY, LIMIT, NEWS
+from rewardmix._core.pair_counting import DIRTY, FREE, KEY, LIMIT, NEWS, set_limits
 from rewardmix._core.widths import symbol_width
 from rewardmix.episodes import Episodes
-from rewardmix.exploration.exploration_kernels import set_limits
 from rewardmix.exploration.tally import Tally
 from rewardmix.model import state_action
 from rewardmix.online.posterior import RewardEvidence

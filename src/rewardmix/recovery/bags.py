@@ -171,7 +171,20 @@ def _sort_bags(symbols: Any, offsets: Any, hashes: Any) -> None:
         hashes[bag] = mixed
 
 
-@deferred(lambda symbols, offsets, hashes, order, leader: symbols.size // 10 + order.size // 2)
+def _group_by_hash(symbols: Any, offsets: Any, hashes: Any, order: Any, leader: Any) -> int:
+    """``_group_bags`` by NumPy; only neighbours with one hash and one length are looked into."""
+    lengths = np.diff(offsets)[order]
+    same = np.zeros(order.size, bool)
+    same[1:] = (hashes[order[1:]] == hashes[order[:-1]]) & (lengths[1:] == lengths[:-1])
+    for place in np.flatnonzero(same):
+        one, other, length = offsets[order[place - 1]], offsets[order[place]], lengths[place]
+        same[place] = np.array_equal(symbols[one : one + length], symbols[other : other + length])
+    found = np.cumsum(~same)
+    leader[order] = found - 1
+    return int(found[-1]) if found.size else 0
+
+
+@deferred(lambda symbols, offsets, hashes, order, leader: 10 + order.size // 2, play=_group_by_hash)
 def _group_bags(symbols: Any, offsets: Any, hashes: Any, order: Any, leader: Any) -> int:
     """Number the groups of equal neighbours in hash order; unequal bags with one hash stay apart."""
     found = -1

@@ -17,7 +17,7 @@ import numpy as np
 
 from rewardmix._core.algebra import inverse_forms, product
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import kernel
+from rewardmix._core.jit import deferred, kernel
 from rewardmix.model import mixed
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
@@ -30,6 +30,9 @@ _WORK = 2e8
 
 WEAK = 1e-11
 """Information that is added to every direction, as a share of the largest row sum: more than rounding takes away."""
+
+_AT_ONCE = 250_000
+"""Products that NumPy makes at once."""
 
 _UNKNOWN = 0.5
 """A standard error of a probability beyond this says nothing: it is called infinite."""
@@ -171,7 +174,57 @@ def _own_products(
                             )
 
 
-@kernel
+def _outer_products_together(
+    symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, out: Any
+) -> None:
+    """``_outer_products`` by NumPy, some bags at a time; sums are taken in the same order."""
+    lengths = np.diff(offsets[: counts.size + 1])
+    longest = int(lengths.max(initial=0))
+    contexts, entries = weights.size, table.shape[0]
+    width = (1 + longest) * contexts
+    together = max(1, _AT_ONCE // width**2)
+    for begin in range(0, counts.size, together):
+        part = slice(begin, begin + together)
+        inside = np.arange(longest) < lengths[part, None]
+        listed = symbols[np.where(inside, offsets[:-1][part, None] + np.arange(longest), 0)]
+        joint = _posteriors(table[listed], inside, weights)
+        own = np.ones((len(joint), 1), bool)
+        place = np.empty((len(joint), contexts, 1 + longest), np.int64)
+        score: Any = np.empty(place.shape)
+        for m in range(contexts):
+            place[:, m, 0], place[:, m, 1:] = contexts * entries + m, m * entries + listed
+            score[:, m, 0], score[:, m, 1:] = joint[:, m] / weights[m], joint[:, m, None] * inverse[listed, m]
+        used = np.tile(np.concatenate([own, inside], axis=1), (1, contexts))
+        both = used[:, :, None] & used[:, None, :]
+        place, score = place.reshape(-1, width), score.reshape(-1, width)
+        cells = place[:, :, None] * out.shape[1] + place[:, None, :]
+        values = (counts[part, None] * score)[:, :, None] * score[:, None, :]
+        np.add.at(out.reshape(-1), cells[both], values[both])
+
+
+def _posteriors(chances: Any, inside: Any, weights: Any) -> Any:
+    """``_posterior`` of many bags: chances (K, L, M) of what they saw, as far as they go (K, L)."""
+    joint = np.tile(weights / _summed(weights), (len(chances), 1))
+    for i in range(chances.shape[1]):
+        seen = joint * chances[:, i]
+        joint = np.where(inside[:, i, None], seen / _summed(seen.T)[:, None], joint)
+    return joint
+
+
+def _summed(parts: Any) -> Any:
+    """One after the other, as a loop does it."""
+    total = np.zeros(parts.shape[1:])
+    for part in parts:
+        total = total + part
+    return total
+
+
+def _outer_steps(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, *_: Any) -> int:
+    scores = (1 + np.diff(offsets[: counts.size + 1])) * weights.size
+    return 100 + int((scores * scores).sum()) // 50
+
+
+@deferred(_outer_steps, play=_outer_products_together)
 def _outer_products(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, out: Any) -> None:
     contexts = weights.size
     entries = table.shape[0]

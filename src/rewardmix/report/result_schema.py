@@ -7,6 +7,7 @@ Each check takes the name of a place and what stands there, and refuses the firs
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -201,11 +202,23 @@ def _scalar(where: str, value: Any) -> None:
         _number(where, value)
 
 
+def _moment(where: str, value: Any) -> None:
+    _text(where, value)
+    if not re.fullmatch(r"-?\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d", value, re.ASCII):
+        refuse(where, _found(value), "a time such as 2026-11-16T09:30:00")
+
+
 def _agreement(where: str, value: Any) -> None:
     _fields()(where, value)
     for name, verdict in value.items():
         _scalar(f"{where}.{name}", verdict)
 
+
+_NOTES: dict[str, Check] = {
+    "name_": _maybe(_text),
+    **_each(_maybe(_number), "rows_ kept_"),
+    "span_": _maybe(_tuple(_moment, _moment)),
+}
 
 _CERTIFICATE: dict[str, Check] = {
     **_each(_maybe(_text), "setting_ kappa_weights_"),
@@ -234,6 +247,7 @@ def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
         "command": _text,
         "seed": _scalar,
         "planned": _tuple(_number, _number),
+        "record": _fields(fit_=_maybe(_fields(notes_=_maybe(_fields(**_NOTES))))),
         "made_": _fields(**_each(_text, "date"), versions=_fields()),
         "verdict_": _fields(**_each(_text, "what sentence advice")),
         "types_": _list(_fields(**_TYPE), contexts, contexts),

@@ -21,8 +21,11 @@ def spoken(result: Mapping[str, Any]) -> list[str]:
     said = result.get("verdict") or {}
     lines = [said[part] for part in ("sentence", "advice") if part in said]
     for card in words.cards(result["answer"]):
-        unit = f" {card['unit']}" if card["unit"] else ""
-        lines.append(f"{card['title']} {card['value']}{unit}. {card['text']}")
+        if card["value"] == words.NOTHING:  # the text says that it was not estimated
+            lines.append(card["text"])
+            continue
+        stop = " " if card["text"][0].islower() else ". "
+        lines.append(f"{card['title']} {card['value']} {card['unit']}{stop}{card['text']}")
     return [*lines, *_types(result)]
 
 

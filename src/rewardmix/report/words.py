@@ -136,10 +136,18 @@ def origin(summary: Mapping[str, Any]) -> str:
     episodes = summary["world"]["episodes"]
     out = [f"Made on {made['date']}."] if made else []
     if notes.get("name") and notes.get("rows"):
-        out.append(f"From {count(notes['rows'])} rows of {notes['name']}: {_so_many(notes.get('kept'), 'episode')}.")
+        when = f", {dates(*notes['span'])}" if notes.get("span") else ""
+        kept = _so_many(notes.get("kept"), "episode")
+        out.append(f"From {count(notes['rows'])} rows of {notes['name']}: {kept}{when}.")
     elif episodes:
         out.append(f"From {_so_many(episodes, 'episode')}, played for it.")
     return " ".join(out)
+
+
+def dates(begins: str, ends: str) -> str:
+    """From when to when: in days, or in minutes of one day."""
+    (day, clock), (last, end) = begins.split("T"), ends.split("T")
+    return f"from {day} to {last}" if day != last else f"{day}, {clock[:5]} to {end[:5]}"
 
 
 def versions(summary: Mapping[str, Any]) -> str:
