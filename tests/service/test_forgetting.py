@@ -1,6 +1,5 @@
 """What is forgotten: sessions of a visitor, sessions beyond their time; and who is kept waiting."""
 
-import asyncio
 import socket
 import threading
 import time
@@ -127,17 +126,17 @@ def test_who_does_not_take_the_answers_is_given_up(desk_of, monkeypatch):
 
 
 @pytest.mark.parametrize("left", [0, 100])
-def test_what_is_not_taken_of_the_last_answer_is_given_up(left, monkeypatch):
+def test_what_is_not_taken_of_the_last_answer_is_given_up(left):
     need_server()
-    from rewardmix.service.patience import _InOnePiece
+    from rewardmix.service.patience import TAKEN_SECONDS, _InOnePiece
 
-    monkeypatch.setattr("rewardmix.service.patience.TAKEN_SECONDS", 0.0)
-    called, loop = [], asyncio.new_event_loop()
+    called, later = [], []
+    loop = SimpleNamespace(call_soon=lambda call: None, call_later=lambda *call: later.append(call))
     below = SimpleNamespace(
-        is_closing=lambda: "close" in called,
-        write=lambda data: called.append(data),
+        is_closing=lambda: False,
+        write=called.append,
         close=lambda: called.append("close"),
-        abort=lambda: called.append("abort"),
+        abort=lambda: None,
         get_write_buffer_size=lambda: left,
     )
     piece = _InOnePiece(below, loop)
@@ -145,9 +144,7 @@ def test_what_is_not_taken_of_the_last_answer_is_given_up(left, monkeypatch):
     piece.write(b"body")
     piece.close()
     assert called == [b"headbody", "close"]
-    loop.run_until_complete(asyncio.sleep(0.01))
-    loop.close()
-    assert called[2:] == (["abort"] if left else [])
+    assert later == ([(TAKEN_SECONDS, below.abort)] if left else [])
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
