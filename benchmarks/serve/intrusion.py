@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 from urllib.parse import quote
@@ -237,8 +238,16 @@ def tables(target: Target, quick: bool) -> Iterator[str]:
         yield "whole" if rows.execute("PRAGMA integrity_check").fetchone() == ("ok",) else "damaged"
 
 
-def pages(target: Target, quick: bool) -> Iterator[str]:
-    """The pages in Chromium: each injected text that is shown, and whatever else happens there."""
+def pages(target: Target, quick: bool) -> list[str]:
+    """The pages in Chromium: each injected text that is shown, and whatever else happens there.
+
+    In a thread of its own: one in which another browser is driven has no room for this one.
+    """
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(_shown, target).result()
+
+
+def _shown(target: Target) -> list[str]:
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -259,9 +268,7 @@ def pages(target: Target, quick: bool) -> Iterator[str]:
         tab.goto(f"{own}v1/docs")
         tab.wait_for_selector("h2")
         browser.close()
-    yield from ["text"] * shown.count(FORGED)
-    yield from trouble
-    yield from ["an element"] * (inside + scripts - 1)
+    return ["text"] * shown.count(FORGED) + trouble + ["an element"] * (inside + scripts - 1)
 
 
 def other_hosts(target: Target, quick: bool) -> Iterator[str]:
