@@ -19,9 +19,10 @@ from rewardmix.model import RewardMixingMDP, dense_transition
 from rewardmix.moments import Moments
 from rewardmix.planning import plan
 from rewardmix.policy import uniform
-from rewardmix.report import Findings, labels, page, summarise, words
+from rewardmix.report import Findings, figures, labels, page, summarise, words
 from rewardmix.report.beliefs import belief_view, occupancy, reach
 from rewardmix.report.findings import learned_findings
+from rewardmix.report.page import _labelled as labelled
 from rewardmix.report.summary import IMPOSSIBLE, MOST_ROWS, pair_coverage
 from rewardmix.report.svg import ticks
 from rewardmix.simulation import simulate
@@ -364,7 +365,38 @@ def test_date_and_versions_are_told_where_they_are_known(shop):
 )
 def test_the_range_of_dates_of_a_log_is_told_where_it_has_times(shop, span, said):
     notes = {"name": "a.csv", "rows": 9, "kept": 3, "span": span}
+    said = said.replace("-", "\N{NON-BREAKING HYPHEN}")
     assert f"From 9 rows of a.csv{said}<" in page({**shop, "record": {"fit": {"notes": notes}}})
+
+
+def test_the_contents_are_in_the_order_of_the_page(shop):
+    text = page(shop)
+    listed = re.findall(r'<a href="#([a-z0-9-]+)">', text[text.index('<nav class="contents"') : text.index("</nav>")])
+    assert len(listed) > 6
+    places = [text.index(f'id="{place}"') for place in listed]
+    assert places == sorted(places)
+
+
+def test_axes_can_be_read_where_all_numbers_are_nearly_the_same(shop):
+    rows = [{"name": str(i), "value": 0.757414 + 1e-7 * i, "role": "other"} for i in range(3)]
+    drawn = figures.policy_values(rows)
+    marks = re.findall(r'class="tick"[^>]*>([^<]*)<', drawn)
+    assert len(marks) == len(set(marks)) > 1
+    curve = {"belief": [0.0, 0.5, 1.0], "value": [0.656931, 0.656940, 0.656949], "runs": [(0.0, 1.0, 0)]}
+    world = labelled(shop)
+    drawn = figures.value_curve({"curve": curve, "prior": [0.5, 0.5]}, world, {0: "t0"})
+    marks = re.findall(r'class="tick"[^>]*text-anchor="end"[^>]*>([^<]*)<', drawn)
+    assert len(marks) > 1
+    assert max(map(len, marks)) <= 5
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [(0.0, "0.00"), (-3e-7, "0.00"), (0.0002, "+0.0002"), (-0.5, "\N{MINUS SIGN}0.50")],
+)
+def test_a_difference_that_nobody_would_notice_has_no_sign(gain, said):
+    assert words.signed(gain) == said
+    assert words.signed_percent(gain / 1000) == words.percent(0.0)
 
 
 def test_no_ended_state_is_the_example():

@@ -8,7 +8,21 @@ from typing import Any
 
 from markupsafe import Markup
 
-from rewardmix.report.svg import COLOURS, WIDTH, Shape, box, circle, drawing, line, path, scale, shortened, text, ticks
+from rewardmix.report.svg import (
+    COLOURS,
+    WIDTH,
+    Shape,
+    box,
+    circle,
+    drawing,
+    line,
+    path,
+    roomy,
+    scale,
+    shortened,
+    text,
+    ticks,
+)
 from rewardmix.report.words import count, decimal, percent
 
 _Data = Mapping[str, Any]
@@ -20,13 +34,12 @@ def policy_values(rows: Sequence[_Data]) -> Markup | None:
     if not rows:
         return None
     ends = [row[key] for row in rows for key in ("lower", "value", "upper") if row.get(key) is not None]
-    low, high = float(min(ends)), float(max(ends))
-    margin = 0.08 * (high - low) or 0.5
+    low, high = roomy(float(min(ends)), float(max(ends)), 0.08, 0.5)
     left, right, step = 16.0, WIDTH - 50.0, 36.0
-    along = scale(low - margin, high + margin, left, right)
+    along = scale(low, high, left, right)
     bottom = step * len(rows) + 4
     shapes = []
-    for value in ticks(low - margin, high + margin, 4):
+    for value in ticks(low, high, 4):
         shapes += [line(along(value), 4, along(value), bottom, "rule")]
         shapes += [text(along(value), bottom + 13, f"{value:g}", "tick", "middle")]
     for i, row in enumerate(rows):
@@ -237,9 +250,7 @@ def value_curve(beliefs: _Data, world: _Data, colours: Mapping[int, str]) -> Mar
     if len(curve["value"]) < 2:
         return None
     left, right, top, bottom = 34.0, WIDTH - 12.0, 26.0, 196.0
-    low, high = min(curve["value"]), max(curve["value"])
-    margin = 0.12 * (high - low) or 0.1
-    low, high = low - margin, high + margin
+    low, high = roomy(min(curve["value"]), max(curve["value"]), 0.12, 0.1)
     along, up = scale(0.0, 1.0, left, right), scale(low, high, bottom, top)
     shapes: list[Shape] = []
     for start, end, action in curve["runs"]:
@@ -290,11 +301,11 @@ def belief_rays(axis: Sequence[float], beliefs: _Data, world: _Data, colours: Ma
     along = scale(0.0, 1.0, left, right)
     values = [value for ray in beliefs["rays"] for value in ray["value"]]
     low, high = min(values), max(values)
-    margin = 0.1 * (high - low) or 0.1
+    ends = roomy(low, high, 0.1, 0.1)
     shapes: list[Shape] = []
     for i, ray in enumerate(beliefs["rays"]):
         top = 20 + i * step
-        up = scale(low - margin, high + margin, top + step - 26, top)
+        up = scale(*ends, top + step - 26, top)
         towards = f"towards {world['context_names'][ray['context']]}"
         shapes.append(text(left, top - 6, towards, f"tick strong k{i % COLOURS} ink"))
         for start, end, action in ray["runs"]:

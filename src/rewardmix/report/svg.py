@@ -76,6 +76,16 @@ def scale(low: float, high: float, start: float, end: float) -> Callable[[float]
     return lambda value: start + (value - low) / width * (end - start)
 
 
+def roomy(low: float, high: float, share: float, least: float) -> tuple[float, float]:
+    """A range with ``share`` of it added on both sides, and not so narrow that labels could not tell its ends apart.
+
+    ``least`` is the margin where all numbers are 0.
+    """
+    narrow = 0.01 * max(abs(low), abs(high)) or 2 * least
+    margin = max(share * (high - low), 0.5 * (narrow - (high - low)))
+    return low - margin, high + margin
+
+
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """About ``count`` round numbers from low to high."""
     raw = (high - low) / max(count, 1)

@@ -40,8 +40,10 @@ def between(low: float, high: float) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A difference, with its sign."""
-    return NOTHING if value is None else ("+" if value >= 0 else "") + fine(value)
+    """A difference, with its sign; one that nobody would notice has none."""
+    if value is None or abs(value) < 1e-4:
+        return NOTHING if value is None else fine(0.0)
+    return ("+" if value > 0 else "") + fine(value)
 
 
 def count(value: float | None) -> str:
@@ -99,8 +101,8 @@ def gain(answer: Mapping[str, Any]) -> str:
 
 
 def signed_percent(value: float) -> str:
-    """A relative difference in percent, with its sign."""
-    return ("+" if value >= 0 else "") + percent(value)
+    """A relative difference in percent, with its sign; none for one that is rounded to nothing."""
+    return percent(0.0) if abs(value) < 0.005 else ("+" if value > 0 else "") + percent(value)
 
 
 def lead(summary: Mapping[str, Any]) -> str:
@@ -136,7 +138,8 @@ def origin(summary: Mapping[str, Any]) -> str:
     episodes = summary["world"]["episodes"]
     out = [f"Made on {made['date']}."] if made else []
     if notes.get("name") and notes.get("rows"):
-        when = f", {dates(*notes['span'])}" if notes.get("span") else ""
+        whole = str.maketrans("-", "\N{NON-BREAKING HYPHEN}")  # a date stays on one line
+        when = f", {dates(*notes['span']).translate(whole)}" if notes.get("span") else ""
         kept = _so_many(notes.get("kept"), "episode")
         out.append(f"From {count(notes['rows'])} rows of {notes['name']}: {kept}{when}.")
     elif episodes:
