@@ -140,6 +140,7 @@ CALLS: dict[str, Call] = {
     "shop": (problems.make, {"name": "shop"}, "horizon weights follow"),
     "branches": (problems.make, {"name": "branches"}, "rooms doors"),
     "probe": (problems.make, {"name": "probe"}, "horizon"),
+    "parity": (problems.make, {"name": "parity"}, "actions dials strength risk seed"),
     "tolerance": (theory.tolerance, {"accuracy": 0.1, "horizon": 4}, "accuracy horizon"),
     "threshold": (
         theory.threshold,

@@ -70,6 +70,7 @@ COLUMNS = ["state", "state=nothing", "nothing=state", "state=action", "=", "stat
 
 PROBLEMS = ["shop:horizon=3", "hard", "probe:horizon=3", "lock:steps=2,actions=2", "riverswim:states=3,horizon=3"]
 PROBLEMS += ["grid:size=2,horizon=3", "branches:rooms=1,doors=2", "random:states=2,actions=2,horizon=3"]
+PROBLEMS += ["parity:actions=3,dials=0"]
 PROBLEMS += [
     "random:states=2,actions=2,horizon=3,contexts=3",
     "random:states=2,actions=2,horizon=2,reward_values=(0,1,3)",
@@ -93,6 +94,7 @@ OPTIONS = {
     "shop": ["horizon", "weights", "follow"],
     "branches": ["rooms", "doors"],
     "probe": ["horizon"],
+    "parity": ["actions", "dials", "strength", "risk", "seed"],
     "coupons": ["product", "horizon", "split", "seed", "test_share"],
 }
 BAD_PROBLEMS = [
