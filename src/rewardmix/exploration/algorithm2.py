@@ -45,7 +45,8 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 
 ALLOWANCE = 800_000_000
-"""Multiplications that planning may use up front: a fraction of a second."""
+"""Multiplications that planning may use up front: a fraction of a second. Times X / 3 for triples: so many more there
+are of them than of pairs."""
 
 RATE = 25
 """Multiplications that planning may use for every step that was played."""
@@ -323,7 +324,8 @@ class _Run:
 
     def _patience(self) -> int:
         """The number of episodes at which the allowance has room for another plan."""
-        return int(self.plan.cost - ALLOWANCE) // (RATE * int(self.tally.horizon))
+        allowance = ALLOWANCE * (max(1, self.tally.num_x // 3) if self.settings.order == 3 else 1)
+        return int(self.plan.cost - allowance) // (RATE * int(self.tally.horizon))
 
     def _tell(self) -> None:
         if self.settings.on_update is not None:

@@ -46,7 +46,7 @@ def hard(actions: int = 3, accuracy: float = 0.04, seed: int = 0) -> RewardMixin
 
 
 def parity(
-    actions: int = 4, dials: int = 2, strength: float = 0.45, risk: float = 0.3, seed: int = 0
+    actions: int = 3, dials: int = 2, strength: float = 0.45, risk: float = 0.2, seed: int = 0
 ) -> RewardMixingMDP:
     """Two questions and a vault: four types whose rewards are independent in pairs, and not in threes.
 
