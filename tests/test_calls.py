@@ -73,7 +73,7 @@ def env():
 
 
 LEARN = "accuracy failure episodes num_contexts weights seed confidence method refine separation resamples validate"
-LEARN += " horizon reward_values on_update checkpoint"
+LEARN += " horizon reward_values on_update checkpoint order"
 EXPLORE = "episodes threshold tried least failure confidence counts strategy engine growth seed horizon reward_values"
 EXPLORE += " order"
 RECOVER = "data following num_contexts weights prior method seed failure accuracy radius"

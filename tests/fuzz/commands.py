@@ -188,7 +188,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--episodes": EPISODES, "--threshold": (["0.9"], REAL), "--out": FILE, "--episodes-out": FILE,
         "--confidence": (["practical", "theory", "paper"], WORDS), "--counts": (["all_pairs", "selected"], WORDS),
         "--strategy": (["optimistic", "uniformly", "first_order"], WORDS), "--growth": (["1", "1.1", "2"], REAL),
-        "--failure": FAILURE, "--seed": SEED, "--checkpoint": FOLDER,
+        "--failure": FAILURE, "--seed": SEED, "--checkpoint": FOLDER, "--order": (["2", "3"], WHOLE),
     }),
     "theory": ([], {
         "--states": (["3", "1"], WHOLE), "--actions": (["2"], WHOLE), "--horizon": (["4"], WHOLE),
@@ -226,7 +226,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--weights": (["uniform", "0.3,0.7"], WEIGHTS), "--seed": SEED,
         "--setting": (["practical", "theory", "paper"], WORDS), "--method": (["best", "paper"], WORDS),
         "--refine": (["0", "0.5"], REAL), "--validate": (["0", "5"], WHOLE), "--horizon": (["3"], WHOLE),
-        "--import": (["json"], ["../x", "nowhere", "\udcff"]),
+        "--order": (["2", "3"], WHOLE), "--import": (["json"], ["../x", "nowhere", "\udcff"]),
         "--config": (["@good.toml"], ["@bad.toml", "@odd.toml", "@folder"]), "--out": FOLDER, "--resume": None,
     }),
     "earn": (["WORLD"], {
