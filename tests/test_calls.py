@@ -73,8 +73,9 @@ def env():
 
 
 LEARN = "accuracy failure episodes num_contexts weights seed confidence method refine separation resamples validate"
-LEARN += " horizon reward_values on_update checkpoint"
+LEARN += " horizon reward_values on_update checkpoint order"
 EXPLORE = "episodes threshold tried least failure confidence counts strategy engine growth seed horizon reward_values"
+EXPLORE += " order"
 RECOVER = "data following num_contexts weights prior method seed failure accuracy radius"
 RANDOM = "states actions horizon seed contexts weights separation successors reward_values"
 SIZES = "num_states num_actions horizon"
@@ -114,6 +115,7 @@ CALLS: dict[str, Call] = {
         f"env_or_model {EXPLORE} after on_update checkpoint",
     ),
     "explore an environment": (rewardmix.explore, {"env_or_model": env(), "episodes": 5}, EXPLORE),
+    "explore triples": (rewardmix.explore, {"env_or_model": SMALL, "episodes": 20, "order": 3}, EXPLORE),
     "explore in batches": (
         rewardmix.explore,
         {"env_or_model": SMALL, "episodes": 50, **BATCHES},
@@ -140,6 +142,7 @@ CALLS: dict[str, Call] = {
     "shop": (problems.make, {"name": "shop"}, "horizon weights follow"),
     "branches": (problems.make, {"name": "branches"}, "rooms doors"),
     "probe": (problems.make, {"name": "probe"}, "horizon"),
+    "parity": (problems.make, {"name": "parity"}, "actions dials strength risk seed"),
     "tolerance": (theory.tolerance, {"accuracy": 0.1, "horizon": 4}, "accuracy horizon"),
     "threshold": (
         theory.threshold,

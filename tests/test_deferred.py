@@ -11,7 +11,7 @@ import pytest
 import rewardmix as rm
 from rewardmix import episodes_kernels, simulation_kernels
 from rewardmix._core import algebra, jit, pair_counting, portable
-from rewardmix.exploration import compiled_engine, exploration_kernels
+from rewardmix.exploration import compiled_engine, exploration_kernels, triple_kernels
 from rewardmix.policy import Exploring
 from rewardmix.recovery import bags, linear_program, moment_start, signs, standard_errors
 
@@ -161,6 +161,7 @@ CASES = {
 }
 
 PLAYING = {simulation_kernels.run_controller, exploration_kernels.play_choices, exploration_kernels.choice}
+PLAYING |= {triple_kernels.play_triples, triple_kernels.triple_choice}
 """Held against each other in whole runs, below."""
 
 
@@ -211,6 +212,18 @@ def test_explorations_played_by_python_are_the_same(monkeypatch, counts):
     expected = explored()
     plain = jit.python_form(exploration_kernels.play_choices.py_func)
     monkeypatch.setattr(compiled_engine.kernels, "play_choices", np.errstate(all="ignore")(plain))
+    assert explored() == expected
+
+
+def test_explorations_of_triples_played_by_python_are_the_same(monkeypatch):
+    def explored():
+        found = rm.explore(rm.problems.make("parity"), episodes=60, seed=3, order=3)
+        return found.moments.triple_tables.tolist(), found.moments.moves.toarray().tolist(), found.stream.tolist()
+
+    monkeypatch.setattr(triple_kernels.play_triples._compile_for_args, "worth", -1)
+    expected = explored()
+    plain = jit.python_form(triple_kernels.play_triples.py_func)
+    monkeypatch.setattr(compiled_engine, "play_triples", np.errstate(all="ignore")(plain))
     assert explored() == expected
 
 

@@ -78,6 +78,7 @@ def explored():
             yield explore(model, episodes=300, confidence=confidence, counts=counts, seed=5)
     for confidence in (practical, paper(0.05), theory):
         yield explore(model, episodes=10**6, confidence=confidence, counts=selected, engine=batched, seed=6)
+    yield explore(model, episodes=300, order=3, seed=5)
     yield explore(RewardMixingEnv(model), episodes=60, seed=7)
     yield explore(RewardMixingVectorEnv(model, 4), episodes=60, seed=8)
 

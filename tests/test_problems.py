@@ -4,6 +4,7 @@ import pytest
 from oracles import best_value
 from rewardmix import InputError, evaluate, markov, problems
 from rewardmix.model import dense_transition
+from rewardmix.planning import plan_markov
 
 
 @pytest.mark.parametrize("name", problems.names())
@@ -25,6 +26,7 @@ def test_every_problem_has_two_contexts_that_differ(name):
         ("random", {"successors": 9}, "successors: found 9, expected at most the number of states, 5"),
         ("random", {"weights": (0.5, 0.6)}, "weights: found sum 1.1"),
         ("lock", {"slip": 1.5}, "slip: found 1.5"),
+        ("parity", {"strength": 0.6}, "strength: found 0.6, expected a number above 0 and at most 0.5"),
     ],
 )
 def test_bad_options_are_refused(name, options, message):
@@ -74,6 +76,50 @@ def test_lock_opens_only_by_its_combination():
     table = np.array([*right, 0, 0])
     assert evaluate(markov(table, model), model).value == pytest.approx(2 * 0.5)
     assert model.horizon == 6
+
+
+@pytest.mark.parametrize(("actions", "dials", "seed"), [(3, 0, 0), (4, 2, 0), (4, 1, 7)])
+def test_parity_shows_its_types_in_triples_alone(actions, dials, seed):
+    """By all paths: laws of one and two rewards of an episode do not depend on the type, those of three do."""
+    model = problems.make("parity", actions=actions, dials=dials, seed=seed)
+    together = np.array([sorted(visited) for visited in paths_of(model)])
+    spread = model.rewards.reshape(4, -1) - model.rewards.reshape(4, -1).mean(axis=0)
+    pairs, triples = [], []
+    for visited in np.unique(together, axis=0):
+        parts = spread[:, visited]
+        pairs += [model.weights @ (parts[:, i] * parts[:, j]) for i in range(len(visited)) for j in range(i)]
+        triples += [
+            model.weights @ (parts[:, i] * parts[:, j] * parts[:, k])
+            for i in range(len(visited)) for j in range(i) for k in range(j)
+        ]  # fmt: skip
+    assert np.abs(pairs).max() < 1e-15
+    assert np.abs(triples).max() == pytest.approx(0.45**3, abs=1e-15)
+    outside = np.arange(model.num_states * actions) >= (model.num_states - 1) * actions
+    assert np.abs(spread[:, outside]).max() < 1e-15  # what is visited more than once says nothing
+
+
+def paths_of(model):
+    """The distinct state-actions of every path."""
+    transition, found = dense_transition(model), set()
+
+    def go_on(s, t, visited):
+        if t == model.horizon:
+            found.add(tuple(sorted(set(visited)))) if len(set(visited)) == model.horizon else None
+            return
+        for a in range(model.num_actions):
+            for following in np.flatnonzero(transition[s, a]):
+                go_on(int(following), t + 1, (*visited, s * model.num_actions + a))
+
+    go_on(0, 0, ())
+    return found
+
+
+@pytest.mark.parametrize(("strength", "risk"), [(0.45, 0.3), (0.5, 0.0), (0.1, 0.3)])
+def test_asking_twice_is_worth_what_parity_says(strength, risk):
+    model = problems.make("parity", dials=1, strength=strength, risk=risk, seed=2)
+    blind, asking = 0.5 * 4 + 0.04, 0.5 * 4 + 4 * strength**3 * (1 - risk) ** 2
+    assert best_value(model) == pytest.approx(max(blind, asking), abs=1e-12)
+    assert evaluate(plan_markov(model).policy, model).value == pytest.approx(blind, abs=1e-12)
 
 
 def test_branches_never_meet():

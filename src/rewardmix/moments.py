@@ -14,12 +14,15 @@ rewards, each sample of a pair is unbiased.
 
 Counts made by the paper's rule take one chosen, ordered pair of steps an episode: ``selected_tables``. The same
 samples are then in ``pair_tables`` (pooled over the order), and ``outcomes`` are those of the chosen steps.
+
+Third-order counts have besides, by the same rule, z, z' and z'' at x <= y <= w in one episode: ``triple_tables``. Where
+a state-action is in a triple twice, these are its first two visits, three times its first three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +45,7 @@ from rewardmix._core.checks import (
     shut,
 )
 from rewardmix._core.limits import afford
-from rewardmix._core.pair_table import Counts, count_moves, count_pairs, merged_tables, unordered
+from rewardmix._core.pair_table import Counts, count_moves, count_pairs, count_triples, merged_tables, unordered
 from rewardmix._core.sparse_rows import ROW_PARTS, close, rows_of
 from rewardmix._core.storage import entry
 from rewardmix.episodes import Episodes
@@ -68,6 +71,8 @@ class Moments:
         pair_tables: (P, Z, Z), [value at x, value at y].
         selected_keys: (P2,) increasing, x1 * X + x2 in the order of the chosen steps; empty for other counts.
         selected_tables: (P2, Z, Z).
+        triple_keys: (P3,) increasing, (x * X + y) * X + w with x <= y <= w; empty for counts of second order.
+        triple_tables: (P3, Z, Z, Z), [value at x, value at y, value at w].
     """
 
     num_states: int
@@ -82,6 +87,8 @@ class Moments:
     pair_tables: Counts
     selected_keys: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     selected_tables: Counts = field(default_factory=lambda: np.empty((0, 0, 0), np.int64))
+    triple_keys: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    triple_tables: Counts = field(default_factory=lambda: np.empty((0, 0, 0, 0), np.int64))
 
     def __post_init__(self) -> None:
         sizes = {name: as_count(name, getattr(self, name)) for name in ("num_states", "num_actions", "horizon")}
@@ -90,17 +97,21 @@ class Moments:
         num_states, num_x, num_values = sizes["num_states"], sizes["num_states"] * sizes["num_actions"], values.size
         if max(num_x, sizes["episodes"] * sizes["horizon"]) * max(num_x, num_values * num_values) > MOST:
             refuse("num_states", f"{num_x} state-actions", "fewer; their pairs cannot be numbered")
-        keys = {name: as_counts(name, getattr(self, name), (None,)) for name in ("pair_keys", "selected_keys")}
+        kinds = ("pair", "selected", "triple")
+        keys = {f"{kind}_keys": as_counts(f"{kind}_keys", getattr(self, f"{kind}_keys"), (None,)) for kind in kinds}
+        if keys["triple_keys"].size and num_x**3 > MOST:
+            refuse("num_states", f"{num_x} state-actions", "fewer; their triples cannot be numbered")
+        cells = {kind: (num_values,) * (3 if kind == "triple" else 2) for kind in kinds}
         tables = {
-            name: as_counts(name, getattr(self, name), (keys[others].size, num_values, num_values))
-            for name, others in (("pair_tables", "pair_keys"), ("selected_tables", "selected_keys"))
-            if keys[others].size
+            f"{kind}_tables": as_counts(name, getattr(self, name), (keys[f"{kind}_keys"].size, *cells[kind]))
+            if keys[f"{kind}_keys"].size
+            else np.empty((0, *cells[kind]), np.int64)
+            for kind, name in ((kind, f"{kind}_tables") for kind in kinds)
         }
         parts = {
             "starts": as_counts("starts", self.starts, (num_states,)),
             "outcomes": as_counts("outcomes", self.outcomes, (num_x, num_values)),
             "moves": _as_moves(self.moves, (num_x, num_states + 1)),
-            **{name: np.empty((0, num_values, num_values), np.int64) for name in ("pair_tables", "selected_tables")},
             **keys,
             **tables,
         }
@@ -113,14 +124,16 @@ class Moments:
         moments = object.__new__(Moments)
         size = fields["reward_values"].size
         none = {"selected_keys": np.empty(0, np.int64), "selected_tables": np.empty((0, size, size), np.int64)}
-        _fill(moments, {**none, **fields})
+        nothing = {"triple_keys": np.empty(0, np.int64), "triple_tables": np.empty((0, size, size, size), np.int64)}
+        _fill(moments, {**none, **nothing, **fields})
         return moments
 
     def __repr__(self) -> str:
+        triples = f", triples seen={self.triple_keys.size}" if self.triple_keys.size else ""
         return (
             f"Moments({self.episodes} episodes, horizon={self.horizon}, states={self.num_states}, "
             f"actions={self.num_actions}, reward_values={tuple(self.reward_values.tolist())}, "
-            f"pairs seen={self.pair_keys.size})"
+            f"pairs seen={self.pair_keys.size}{triples})"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -138,6 +151,7 @@ class Moments:
             refuse("other", found, f"{self.world}, as on the left")
         pairs = merged_tables(self.pair_keys, self.pair_tables, other.pair_keys, other.pair_tables)
         selected = merged_tables(self.selected_keys, self.selected_tables, other.selected_keys, other.selected_tables)
+        triples = merged_tables(self.triple_keys, self.triple_tables, other.triple_keys, other.triple_tables)
         return Moments.trusted(
             num_states=self.num_states,
             num_actions=self.num_actions,
@@ -151,6 +165,8 @@ class Moments:
             pair_tables=pairs[1],
             selected_keys=selected[0],
             selected_tables=selected[1],
+            triple_keys=triples[0],
+            triple_tables=triples[1],
         )
 
     @property
@@ -191,6 +207,19 @@ class Moments:
         """(P,) and (P,): x and y of each pair that was seen, x <= y."""
         first, second = np.divmod(self.pair_keys, self.num_state_actions)
         return first, second
+
+    @cached_property
+    def triple_samples(self) -> Counts:
+        """(P3,): independent samples of each triple."""
+        samples: Counts = self.triple_tables.sum(axis=(1, 2, 3))
+        return samples
+
+    @cached_property
+    def triples(self) -> tuple[Counts, Counts, Counts]:
+        """(P3,) three times: x, y and w of each triple that was seen, x <= y <= w."""
+        front, third = np.divmod(self.triple_keys, self.num_state_actions)
+        first, second = np.divmod(front, self.num_state_actions)
+        return first, second, third
 
     @cached_property
     def frequencies(self) -> Floats:
@@ -265,9 +294,18 @@ class Moments:
         )
 
     @staticmethod
-    def of(episodes: Episodes) -> Moments:
-        """Count the first visits, pairs of first visits, and moves of episodes."""
-        return Moments.of_steps(episodes.symbols, episodes.lengths, _last_states(episodes), episodes)
+    def of(episodes: Episodes, order: int = 2) -> Moments:
+        """Count the first visits, pairs of first visits, and moves of episodes; with order 3 triples too."""
+        if as_count("order", order, least=2) > 3:
+            refuse("order", order, "2 for pairs, or 3 for triples too")
+        moments = Moments.of_steps(episodes.symbols, episodes.lengths, _last_states(episodes), episodes)
+        if order == 2:
+            return moments
+        num_x, num_values = moments.num_state_actions, moments.num_values
+        if num_x**3 > MOST:
+            refuse("num_states", f"{num_x} state-actions", "fewer; their triples cannot be numbered")
+        keys, tables = count_triples(episodes.symbols, episodes.lengths, num_x, num_values)
+        return replace(moments, triple_keys=keys, triple_tables=tables)
 
     @staticmethod
     def of_steps(symbols: NDArray[Any], lengths: NDArray[Any], last: NDArray[Any], sizes: Any) -> Moments:
@@ -373,6 +411,29 @@ def _check_counts(moments: Moments) -> None:
     seen = moments.samples
     if (moments.pair_samples > np.minimum(seen[one], seen[other])).any():
         refuse("pair_tables", "more samples of a pair than of one of its ends", "at most as many")
+    if moments.triple_keys.size:
+        _check_triples(moments)
+
+
+def _check_triples(moments: Moments) -> None:
+    """Refuse triples that are no triples, or of which there are more than of a pair in them."""
+    num_x, keys = moments.num_state_actions, moments.triple_keys
+    if moments.selected_keys.size:
+        refuse("triple_keys", "triples beside selected pairs", "none: the paper's rule chooses one pair an episode")
+    if (keys[1:] <= keys[:-1]).any() or keys.max() >= num_x**3:
+        refuse("triple_keys", "numbers out of order or range", f"increasing numbers below {num_x**3}")
+    x, y, w = moments.triples
+    bad = (x > y) | (y > w)
+    if bad.any():
+        refuse(at("triple_keys", first(bad)), "a triple (x, y, w) out of order", "each triple once, x <= y <= w")
+    _check_sums("triple_tables", moments.triple_tables, moments.triple_samples, moments.episodes)
+    for one, other in ((x, y), (x, w), (y, w)):
+        pair = one * num_x + other
+        place = np.minimum(np.searchsorted(moments.pair_keys, pair), max(moments.pair_keys.size - 1, 0))
+        missing = moments.pair_keys[place] != pair if moments.pair_keys.size else np.ones(pair.size, bool)
+        samples = moments.pair_samples[place] if moments.pair_keys.size else np.zeros(pair.size, np.int64)
+        if (moments.triple_samples > np.where(missing, 0, samples)).any():
+            refuse("triple_tables", "more samples of a triple than of a pair in it", "at most as many")
 
 
 def _check_sums(argument: str, tables: Counts, sums: Counts, most: int) -> None:
@@ -383,12 +444,15 @@ def _check_sums(argument: str, tables: Counts, sums: Counts, most: int) -> None:
         refuse(at(argument, first(np.asarray(bad))), "more samples", f"at most one for each of the {most} episodes")
 
 
-_ARRAYS = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "selected_tables")
+_TRIPLES = ("triple_keys", "triple_tables")
+_STORED = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "selected_tables")
+_ARRAYS = (*_STORED, *_TRIPLES)
 
 
 def packed(moments: Moments) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Moments as arrays and metadata, to be stored."""
-    arrays: dict[str, NDArray[Any]] = {name: getattr(moments, name) for name in (*_ARRAYS, "reward_values")}
+    """Moments as arrays and metadata, to be stored; triples only where there are any, so that others read the rest."""
+    names = (*_STORED, *(_TRIPLES if moments.triple_keys.size else ()), "reward_values")
+    arrays: dict[str, NDArray[Any]] = {name: getattr(moments, name) for name in names}
     moves = {f"moves_{name}": getattr(moments.moves, name) for name in ROW_PARTS}
     meta = {name: getattr(moments, name) for name in ("num_states", "num_actions", "horizon", "episodes")}
     return {**arrays, **moves}, meta
@@ -402,5 +466,6 @@ def unpacked(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> Moments:
     shape = sizes["num_states"] * sizes["num_actions"], sizes["num_states"] + 1
     data, indices, indptr = (arrays[f"moves_{name}"] for name in ROW_PARTS)
     moves = rows_of("moves", data, indices, indptr, shape)
-    parts: dict[str, Any] = {name: arrays[name] for name in (*_ARRAYS, "reward_values")}
+    found = _TRIPLES if any(name in arrays for name in _TRIPLES) else ()
+    parts: dict[str, Any] = {name: arrays[name] for name in (*_STORED, *found, "reward_values")}
     return Moments(**sizes, **parts, moves=moves)

@@ -70,6 +70,7 @@ COLUMNS = ["state", "state=nothing", "nothing=state", "state=action", "=", "stat
 
 PROBLEMS = ["shop:horizon=3", "hard", "probe:horizon=3", "lock:steps=2,actions=2", "riverswim:states=3,horizon=3"]
 PROBLEMS += ["grid:size=2,horizon=3", "branches:rooms=1,doors=2", "random:states=2,actions=2,horizon=3"]
+PROBLEMS += ["parity:actions=3,dials=0"]
 PROBLEMS += [
     "random:states=2,actions=2,horizon=3,contexts=3",
     "random:states=2,actions=2,horizon=2,reward_values=(0,1,3)",
@@ -93,6 +94,7 @@ OPTIONS = {
     "shop": ["horizon", "weights", "follow"],
     "branches": ["rooms", "doors"],
     "probe": ["horizon"],
+    "parity": ["actions", "dials", "strength", "risk", "seed"],
     "coupons": ["product", "horizon", "split", "seed", "test_share"],
 }
 BAD_PROBLEMS = [
@@ -186,7 +188,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--episodes": EPISODES, "--threshold": (["0.9"], REAL), "--out": FILE, "--episodes-out": FILE,
         "--confidence": (["practical", "theory", "paper"], WORDS), "--counts": (["all_pairs", "selected"], WORDS),
         "--strategy": (["optimistic", "uniformly", "first_order"], WORDS), "--growth": (["1", "1.1", "2"], REAL),
-        "--failure": FAILURE, "--seed": SEED, "--checkpoint": FOLDER,
+        "--failure": FAILURE, "--seed": SEED, "--checkpoint": FOLDER, "--order": (["2", "3"], WHOLE),
     }),
     "theory": ([], {
         "--states": (["3", "1"], WHOLE), "--actions": (["2"], WHOLE), "--horizon": (["4"], WHOLE),
@@ -224,7 +226,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--weights": (["uniform", "0.3,0.7"], WEIGHTS), "--seed": SEED,
         "--setting": (["practical", "theory", "paper"], WORDS), "--method": (["best", "paper"], WORDS),
         "--refine": (["0", "0.5"], REAL), "--validate": (["0", "5"], WHOLE), "--horizon": (["3"], WHOLE),
-        "--import": (["json"], ["../x", "nowhere", "\udcff"]),
+        "--order": (["2", "3"], WHOLE), "--import": (["json"], ["../x", "nowhere", "\udcff"]),
         "--config": (["@good.toml"], ["@bad.toml", "@odd.toml", "@folder"]), "--out": FOLDER, "--resume": None,
     }),
     "earn": (["WORLD"], {

@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 
 from recovery.sets import random_set
-from rewardmix.recovery.signs import _improve, components, parities, parity, sides, spanning_tree, spectral_signs
+from rewardmix.recovery.signs import (
+    _improve,
+    components,
+    parities,
+    parity_of_pairs,
+    sides,
+    spanning_tree,
+    spectral_signs,
+)
 
 
 def random_pairs(rng, size, share):
@@ -22,7 +30,7 @@ def test_parities_against_all_assignments(seed):
     if seed % 2:  # half of the systems can be satisfied
         truth = rng.choice([-1, 1], size)
         positive = truth[first] == truth[second]
-    found = parity(first, second, positive, rng.random(first.size), size)
+    found = parity_of_pairs(first, second, positive, rng.random(first.size), size)
     target = np.where(positive, 1, -1)
     solutions = [
         signs
@@ -46,7 +54,7 @@ def test_parities_against_all_assignments(seed):
 
 def test_the_weakest_pair_of_a_contradiction_is_blamed():
     first, second = np.array([0, 1, 0]), np.array([1, 2, 2])
-    found = parity(first, second, np.array([True, True, False]), np.array([3.0, 1.0, 2.0]), 3)
+    found = parity_of_pairs(first, second, np.array([True, True, False]), np.array([3.0, 1.0, 2.0]), 3)
     assert found.conflicts == ((1, 2),)
     assert sorted(found.odd_cycle) == [0, 1, 2]
     np.testing.assert_array_equal(found.signs, [1, 1, -1])

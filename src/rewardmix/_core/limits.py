@@ -147,6 +147,21 @@ def afford_exploration(
         )
 
 
+def afford_triples(states: int, actions: int, horizon: int, values: int, episodes: int | None) -> None:
+    """Refuse a world whose plans and tables of triples do not fit; arguments as of ``afford_exploration``."""
+    rows = states * actions
+    pairs, one = rows * (rows + 1) // 2, horizon * (horizon + 1) * (horizon + 2) // 6
+    record = 8 * (-(-(3 + values**3) // 8) * 8)
+    possible = rows * (rows + 1) * (rows + 2) // 6
+    triples = rows**3 if rows**3 <= 1 << 18 else max(1 << 18, one, min(possible, _times(episodes, one)))
+    afford(
+        "order",
+        memory=2 * horizon * states * (pairs + rows) + 8 * horizon * rows**2 + (3 * record + 80) * triples,
+        operations=2 * horizon * rows * states * pairs + one * (episodes or 1),
+        change="fewer states, actions or reward values, a shorter horizon, or order 2",
+    )
+
+
 def afford_table(horizon: int, states: int, actions: int) -> None:
     """Refuse a table over steps, states and actions that does not fit."""
     afford("model", memory=32 * horizon * states * actions, change="fewer states or actions, or a shorter horizon")

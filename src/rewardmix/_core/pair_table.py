@@ -1,10 +1,11 @@
-"""First visits, pairs of first visits and moves, counted: in a growing table, or in plain arrays while those are small.
+"""First visits, pairs and triples of them, and moves, counted: in a growing table, or in plain arrays while small.
 
-``pair_counting`` has the kernels and the layout of the records.
+``pair_counting`` has the kernels and the layout of the records, ``triple_counting`` those of triples.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,19 +34,21 @@ DENSE_MOVES = 1 << 22
 
 @dataclass
 class PairTable:
-    """The growing table in which kernels count pairs; see ``pair_counting`` for its records.
+    """The growing table in which kernels count pairs, or triples; see ``pair_counting`` for its records.
 
     Attributes:
-        records: (capacity, at least 3 + Z*Z), capacity a power of two.
+        records: (capacity, at least 3 + Z*Z, or Z*Z*Z for triples), capacity a power of two.
         num_values: Z.
         used: records in use.
         dense: whether the key is its own slot.
+        order: 2 for pairs, 3 for triples.
     """
 
     records: Counts
     num_values: int
     used: int
     dense: bool
+    order: int = 2
 
     @staticmethod
     def fresh(num_x: int, num_values: int) -> PairTable:
@@ -53,12 +56,18 @@ class PairTable:
         return PairTable.keyed(num_x * num_x, num_values)
 
     @staticmethod
-    def keyed(num_keys: int, num_values: int = 1) -> PairTable:
+    def of_triples(num_x: int, num_values: int) -> PairTable:
+        """An empty table for triples."""
+        return PairTable.keyed(num_x**3, num_values, 3)
+
+    @staticmethod
+    def keyed(num_keys: int, num_values: int = 1, order: int = 2) -> PairTable:
         """An empty table for keys below ``num_keys``."""
-        most = min(SMALL_TABLE, 1 << max(4, (SMALL_BYTES // (8 * _record_width(num_values))).bit_length() - 1))
+        width = _record_width(num_values, order)
+        most = min(SMALL_TABLE, 1 << max(4, (SMALL_BYTES // (8 * width)).bit_length() - 1))
         dense = num_keys <= most
         capacity = 1 << max(4, (num_keys - 1).bit_length()) if dense else most
-        return PairTable(_blank(capacity, num_values), num_values, 0, dense)
+        return PairTable(_blank(capacity, width), num_values, 0, dense, order)
 
     @property
     def hashing(self) -> tuple[np.uint64, np.uint64]:
@@ -84,26 +93,30 @@ class PairTable:
         from rewardmix._core import pair_counting
 
         size = 4 * (self.used + needed) * 8 * self.records.shape[1]
-        afford("pairs", memory=size, change="shorter episodes, fewer states, actions or reward values")
+        afford(
+            "triples" if self.order == 3 else "pairs",
+            memory=size,
+            change="shorter episodes, fewer states, actions or reward values",
+        )
         while self.room < needed:
             old = self.records
-            self.records = _blank(2 * len(old), self.num_values)
+            self.records = _blank(2 * len(old), old.shape[1])
             pair_counting.rehash(old, *self.hashing, self.records)
 
     def add(self, keys: Counts, tables: Counts) -> None:
-        """Add the outcome tables (P, Z, Z) of distinct keys (P,)."""
+        """Add the outcome tables (P, Z, Z), of triples (P, Z, Z, Z), of distinct keys (P,)."""
         from rewardmix._core import pair_counting
 
         self.make_room(keys.size)
-        flat = np.ascontiguousarray(tables.reshape(keys.size, tables.shape[1] * tables.shape[2]))
+        flat = np.ascontiguousarray(tables.reshape(keys.size, math.prod(tables.shape[1:])))
         self.used += int(pair_counting.add_tables(self.records, keys, flat, *self.hashing))
 
     def sorted_tables(self) -> tuple[Counts, Counts]:
-        """Keys (P,) in increasing order and outcome tables (P, Z, Z) of the pairs seen."""
+        """Keys (P,) in increasing order and outcome tables (P, Z, Z) of the pairs seen, of triples (P, Z, Z, Z)."""
         seen = self.records[self.records[:, 0] >= 0]
         seen = seen[np.argsort(seen[:, 0])]
-        size = self.num_values
-        tables = seen[:, 3 : 3 + size * size].reshape(-1, size, size)
+        shape = (self.num_values,) * self.order
+        tables = seen[:, 3 : 3 + math.prod(shape)].reshape(-1, *shape)
         return np.ascontiguousarray(seen[:, 0]), np.ascontiguousarray(tables)
 
 
@@ -161,6 +174,24 @@ def _in_table(
     return outcomes, *table.sorted_tables()
 
 
+def count_triples(symbols: NDArray[Any], lengths: NDArray[Any], num_x: int, num_values: int) -> tuple[Counts, Counts]:
+    """Keys of the triples seen (P,) and their tables (P, Z, Z, Z); arguments as of ``count_pairs``."""
+    from rewardmix._core.triple_counting import TripleCounts, count_triple_symbols, triples_of
+
+    longest = int(lengths.max(initial=1))
+    most = triples_of(longest)
+    width = 8 * _record_width(num_values, 3)
+    afford("episodes", memory=3 * width * most, change="fewer reward values, or a shorter horizon")
+    table, offsets = PairTable.of_triples(num_x, num_values), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    progress, nobody = np.zeros(4, np.int64), np.zeros((0, 0), bool)
+    while progress[0] < lengths.size:
+        table.make_room(most)
+        counts = TripleCounts(table.records, *table.hashing, nobody, progress)
+        count_triple_symbols(counts, symbols, offsets, num_x, num_values, longest, table.capacity)
+        table.used = int(progress[1])
+    return table.sorted_tables()
+
+
 def count_moves(
     symbols: NDArray[Any], lengths: NDArray[Any], last: NDArray[Any], sizes: Any
 ) -> tuple[Counts, Counts, Counts]:
@@ -200,14 +231,13 @@ def merged_tables(keys: Counts, tables: Counts, more_keys: Counts, more_tables: 
     return together, total
 
 
-def _record_width(num_values: int) -> int:
+def _record_width(num_values: int, order: int = 2) -> int:
     """Numbers in a record: whole cache lines."""
-    return -(-(3 + num_values**2) // LINE) * LINE
+    return -(-(3 + int(num_values**order)) // LINE) * LINE
 
 
-def _blank(capacity: int, num_values: int) -> Counts:
+def _blank(capacity: int, width: int) -> Counts:
     """Free records, each at the beginning of a cache line."""
-    width = _record_width(num_values)
     memory = np.zeros(capacity * width + LINE, np.int64)
     skip = -(memory.ctypes.data // 8) % LINE
     records = memory[skip : skip + capacity * width].reshape(capacity, width)

@@ -46,6 +46,7 @@ def learn_command(
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same result. [0]")] = None,
     setting: Annotated[str | None, typer.Option(help="practical, theory or paper. [practical]")] = None,
     method: Annotated[str | None, typer.Option(help="Recovery: best or paper. [best]")] = None,
+    order: Annotated[int | None, typer.Option(help="Explore pairs (2) or triples (3). [2]")] = None,
     refine: Annotated[float | None, typer.Option(help="Largest share of episodes for refinement. [0.5]")] = None,
     separation: Annotated[float | None, typer.Option(help="Least gap of types, if known. [0]")] = None,
     validate: Annotated[int | None, typer.Option(help="Fresh episodes to try the policy in.")] = None,
@@ -105,6 +106,7 @@ def _learned(settings: LearnOptions, place: Any, checkpoint: Path) -> Learned:
             seed=settings.seed,
             confidence=inputs.confidence_of("--setting", settings.setting),
             method=inputs.method_of(settings.method, "best", "paper"),
+            order=settings.order,
             refine=settings.refine,
             separation=settings.separation,
             validate=validate,
@@ -182,6 +184,7 @@ class LearnOptions:
     seed: int = 0
     setting: str = "practical"
     method: str = "best"
+    order: int = 2
     refine: float = 0.5
     separation: float = 0.0
     validate: int | None = None

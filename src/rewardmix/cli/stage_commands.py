@@ -24,6 +24,7 @@ def explore_command(
     episodes_out: Annotated[Path | None, typer.Option(help="Save the episodes themselves to this file.")] = None,
     confidence: Annotated[str, typer.Option(help="practical, theory or paper.")] = "practical",
     counts: Annotated[str, typer.Option(help="all_pairs, or selected as in the paper.")] = "all_pairs",
+    order: Annotated[int, typer.Option(help="Explore pairs (2) or triples (3).")] = 2,
     strategy: Annotated[str, typer.Option(help="optimistic, or a baseline: uniformly, first_order.")] = "optimistic",
     growth: Annotated[float, typer.Option(help="Counts grow by this factor between two plans; 1: never wait.")] = 1.05,
     failure: options.Failure = 0.05,
@@ -49,6 +50,7 @@ def explore_command(
             threshold=threshold,
             confidence=setting,
             counts=counted,
+            order=order,
             strategy=played,
             growth=growth,
             failure=failure,
@@ -72,6 +74,7 @@ def _show_explored(found: Exploration, out: Path | None) -> None:
     rows = [
         ["episodes", f"{found.episodes:,}"],
         ["uncertainty V_0", f"{found.uncertainty:.4f}"],
+        *([["triples seen", f"{found.moments.triple_keys.size:,}"]] if found.moments.triple_keys.size else []),
         ["pairs seen", f"{seen.seen:,}"],
         ["pairs possible, never seen", f"{seen.never_seen:,}"],
         ["pairs impossible", f"{seen.impossible:,}"],

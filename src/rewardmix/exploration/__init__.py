@@ -11,7 +11,7 @@ from rewardmix.exploration.exploration_result import (
     coverage,
 )
 from rewardmix.exploration.strategies import first_order, optimistic, uniformly
-from rewardmix.exploration.tally import all_pairs, selected
+from rewardmix.exploration.tally import all_pairs, all_triples, selected
 
 __all__ = [
     "Confidence",
@@ -23,6 +23,7 @@ __all__ = [
     "Practical",
     "Update",
     "all_pairs",
+    "all_triples",
     "batched",
     "compiled",
     "coverage",

@@ -10,6 +10,8 @@ seen for the first time or twice as often. This is never skipped: a plan that is
 may collect no pair for ever. In between, the rows of those pairs that have grown by g are planned anew. Planning is
 paid from an allowance that grows with the episodes, counted in multiplications, so that it cannot take more than about
 half of the time however large the world is; small worlds never notice.
+
+With order 3 the same loop plans for triples (``triples``) and counts them beside the pairs.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,26 +28,32 @@ from numpy.typing import ArrayLike, NDArray
 from rewardmix import problems
 from rewardmix._core.checks import as_count, as_instance, as_number, as_path, as_seed, check_callback, quoted, refuse
 from rewardmix._core.errors import InputError
-from rewardmix._core.limits import PLAYED_STEP, afford_exploration
-from rewardmix._core.pair_counting import DIRTY, NEWS, USED
+from rewardmix._core.limits import PLAYED_STEP, afford_exploration, afford_triples
+from rewardmix._core.pair_counting import NEWS, USED
 from rewardmix.episodes import Episodes
-from rewardmix.exploration.augmented import PairPlan, blank_plan, refresh, touch_up
+from rewardmix.exploration.augmented import blank_plan, refresh, touch_up
 from rewardmix.exploration.batched_engine import BatchedEngine
-from rewardmix.exploration.bonuses import Confidence, as_confidence, practical
+from rewardmix.exploration.bonuses import Confidence, Theory, as_confidence, practical
 from rewardmix.exploration.checkpoints import NUMBERS, Checkpoint, Saved, settings_of, world_digest
 from rewardmix.exploration.compiled_engine import CompiledEngine
 from rewardmix.exploration.environment_engine import EnvironmentEngine
 from rewardmix.exploration.exploration_result import Exploration, ExplorationError, ExplorationInfo, Update
 from rewardmix.exploration.strategies import Strategy, optimistic
-from rewardmix.exploration.tally import Counting, Tally, all_pairs
+from rewardmix.exploration.tally import Counting, Tally, all_pairs, all_triples
+from rewardmix.exploration.triples import Planned, blank_triples, refresh_triples, touch_up_triples
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 
 ALLOWANCE = 800_000_000
-"""Multiplications that planning may use up front: a fraction of a second."""
+"""Multiplications that planning may use up front: a fraction of a second. Times X / 3 for triples: so many more there
+are of them than of pairs."""
 
 RATE = 25
 """Multiplications that planning may use for every step that was played."""
+
+
+OF_TRIPLES = ". With order 3 this is said of triples, for which the levels of pairs are taken over"
+"""What is added to the guarantee of a setting."""
 
 
 class Engine(Protocol):
@@ -57,7 +65,7 @@ class Engine(Protocol):
     def fresh_tally(self, ordered: bool) -> Tally:
         """An empty tally of this world."""
 
-    def play(self, plan: PairPlan, choices: Any, tally: Tally, until: int, patience: int, growth: float) -> None:
+    def play(self, plan: Any, choices: Any, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play some episodes, at most until there are ``until`` in all, and count them."""
 
     def gathered(self, episodes: int) -> Episodes | None:
@@ -75,6 +83,21 @@ def compiled(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
 def batched(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
     """The engine that plays any number of episodes of a model at once, for ``selected`` counts."""
     return BatchedEngine(model, seed)
+
+
+class Order(NamedTuple):
+    """How plans are made: for pairs, or for triples."""
+
+    blank: Callable[[Tally, Confidence, float], Any]
+    refresh: Callable[[Any, Tally, Confidence, float], None]
+    touch_up: Callable[[Any, Tally, Confidence], None]
+
+
+ORDERS = {
+    2: Order(blank_plan, refresh, touch_up),
+    3: Order(blank_triples, refresh_triples, touch_up_triples),
+}
+"""Steps that are counted together -> how they are planned for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +120,7 @@ class ExploreSettings:
     reward_values: ArrayLike | None = None
     on_update: Callable[[Update], None] | None = None
     checkpoint: str | Path | None = None
+    order: int = 2
 
     def __post_init__(self) -> None:
         if self.episodes is None and self.threshold is None:
@@ -121,6 +145,28 @@ class ExploreSettings:
                 refuse(name, quoted(getattr(self, name)), "a function of rewardmix.exploration")
         if self.checkpoint is not None:
             object.__setattr__(self, "checkpoint", as_path("checkpoint", self.checkpoint))
+        if as_order(self.order) == 3:
+            self._check_triples()
+            object.__setattr__(self, "counts", all_triples)
+        elif self.counts.order != 2:
+            refuse("counts", self.counts.name, "all_pairs or selected; order=3 counts triples")
+
+    def _check_triples(self) -> None:
+        """Refuse what triples are not explored with."""
+        if self.counts.ordered:
+            refuse("counts", self.counts.name, "all_pairs with order 3: triples are counted beside all pairs")
+        if self.engine is batched:
+            refuse("engine", "batched", "compiled with order 3: the batched engine draws the paper's pairs alone")
+        if isinstance(self.confidence, Theory):
+            refuse("confidence", "theory", "practical or paper(c) with order 3: its radii are proved for pairs")
+
+
+def as_order(order: object) -> int:
+    """How many steps are counted together, 2 or 3."""
+    number = as_count("order", order)
+    if number not in ORDERS:
+        refuse("order", number, "2 for pairs, or 3 for triples")
+    return number
 
 
 def explore(
@@ -143,6 +189,7 @@ def explore(
     after: Exploration | None = None,
     on_update: Callable[[Update], None] | None = None,
     checkpoint: str | Path | None = None,
+    order: int = 2,
 ) -> Exploration:
     """Explore until the budget is spent or V_0 is at most the threshold. Ctrl-C returns what was gathered.
 
@@ -165,6 +212,7 @@ def explore(
         after: go on where this exploration ended.
         on_update: called now and then with an ``Update``.
         checkpoint: a folder. What is in it is gone on with, what is gathered is saved there.
+        order: 2 explores pairs; 3 triples, which three and more types may need, in small worlds.
 
     Raises:
         ExplorationError: the environment broke its own rules; the error carries what was gathered.
@@ -188,6 +236,8 @@ def explore_with(env_or_model: Any, settings: ExploreSettings, after: Exploratio
         engine = EnvironmentEngine(world, settings.seed, settings.keep, settings.horizon, settings.reward_values)
         sizes = *engine.sizes, engine.reward_values.size
         afford_exploration(*sizes, settings.episodes, settings.growth, PLAYED_STEP)
+    if settings.order == 3:
+        afford_triples(*sizes, settings.episodes)
     return _Run(world, engine, settings).finish(after)
 
 
@@ -197,7 +247,10 @@ class _Run:
     def __init__(self, world: Any, engine: Any, settings: ExploreSettings) -> None:
         self.world, self.engine, self.settings = world, engine, settings
         self.tally: Tally = engine.fresh_tally(settings.counts.ordered)
-        self.plan = blank_plan(self.tally, settings.confidence, settings.failure)
+        if settings.order == 3:
+            self.tally.watch_triples()
+        self.order = ORDERS[settings.order]
+        self.plan: Planned = self.order.blank(self.tally, settings.confidence, settings.failure)
         self.curve: list[tuple[float, float]] = []
         self.tried_all = False
         self.checkpoint = None if settings.checkpoint is None else self._checkpoint(Path(settings.checkpoint))
@@ -240,8 +293,8 @@ class _Run:
                 if played < self.settings.least:
                     next_refresh = min(next_refresh, self.settings.least)  # decide on up-to-date estimates
                 choices = self.settings.strategy(self.plan)
-            elif self.tally.progress[DIRTY] and played >= self._patience():
-                touch_up(self.plan, self.tally, self.settings.confidence)
+            elif self.tally.outdated and played >= self._patience():
+                self.order.touch_up(self.plan, self.tally, self.settings.confidence)
                 choices = self.settings.strategy(self.plan)
                 if self._certain_enough:
                     next_refresh = played
@@ -263,7 +316,7 @@ class _Run:
         return self.plan.uncertainty <= self.settings.threshold
 
     def _refresh(self) -> None:
-        refresh(self.plan, self.tally, self.settings.confidence, self.settings.growth)
+        self.order.refresh(self.plan, self.tally, self.settings.confidence, self.settings.growth)
         if self.settings.tried is not None and self.tally.episodes > 0:
             visits = self.tally.visits.reshape(self.tally.num_states, -1)
             self.tried_all = bool(visits[visits.any(axis=1)].min() >= self.settings.tried)
@@ -271,7 +324,8 @@ class _Run:
 
     def _patience(self) -> int:
         """The number of episodes at which the allowance has room for another plan."""
-        return int(self.plan.cost - ALLOWANCE) // (RATE * int(self.tally.horizon))
+        allowance = ALLOWANCE * (max(1, self.tally.num_x // 3) if self.settings.order == 3 else 1)
+        return int(self.plan.cost - allowance) // (RATE * int(self.tally.horizon))
 
     def _tell(self) -> None:
         if self.settings.on_update is not None:
@@ -291,7 +345,7 @@ class _Run:
         info = ExplorationInfo(
             stopped,
             self.settings.confidence.name,
-            self.settings.confidence.guarantee,
+            self.settings.confidence.guarantee + (OF_TRIPLES if self.settings.order == 3 else ""),
             self.settings.counts.name,
             self.settings.growth,
             np.array(self.curve).reshape(-1, 2),

@@ -109,8 +109,7 @@ def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> PairPlan
     rows, own = np.zeros((3, horizon, num_states), width), np.zeros((used, horizon), width)
     listed = np.zeros(used, state_width(num_states))
     choices = Choices(rows, np.zeros(num_x, np.int64), places, listed, own)
-    none = np.zeros(0)
-    hat = Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
+    hat = no_moves(tally, confidence)
     size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0, tally.reward_values.size)
     shape = horizon, num_x
     return PairPlan(
@@ -129,15 +128,19 @@ def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> PairPlan
     )
 
 
+def no_moves(tally: Tally, confidence: Confidence) -> Hat:
+    """T-hat before anything was seen."""
+    none = np.zeros(0)
+    return Hat(tally.begins, tally.successors, none, none.reshape(0, 0), none, none, confidence.scaled)
+
+
 def refresh(plan: PairPlan, tally: Tally, confidence: Confidence, growth: float) -> None:
     """Plan everything anew from the counts: T-hat, the levels, every row."""
     tally.list_moves()
     plan.size = plan.size._replace(episodes=tally.episodes, num_following=tally.num_states + tally.ended_early)
     plan.hat = estimate_moves(tally, confidence, plan.size)
     plan.known = saturation(confidence.pair, plan.size)
-    known_moves = saturation(confidence.move, plan.size)
-    tally.visit_limits[:] = np.where(tally.visits < known_moves, known_moves + 1, 2 * tally.visits)
-    tally.visit_limits[tally.visits == 0] = 1
+    limit_visits(tally, confidence, plan.size)
     shape, rows = plan.after_third.shape, plan.choices.rows
     nothing, forbidden = np.zeros(tally.num_x), np.full(shape, -1.0)
     forbid = plan.hat, nothing, forbidden, plan.everywhere, rows[kernels.THIRD], plan.after_third
@@ -151,6 +154,13 @@ def refresh(plan: PairPlan, tally: Tally, confidence: Confidence, growth: float)
     plan.refreshes += 1
     plan.cost += 2 * shape[0] * plan.hat.counts.size
     _plan_rows(plan, tally, confidence, np.flatnonzero(known))
+
+
+def limit_visits(tally: Tally, confidence: Confidence, size: Size) -> None:
+    """Set the visits at which T-hat is outdated: the first, those from which x is known, and twice as many as now."""
+    known = saturation(confidence.move, size)
+    tally.visit_limits[:] = np.where(tally.visits < known, known + 1, 2 * tally.visits)
+    tally.visit_limits[tally.visits == 0] = 1
 
 
 def touch_up(plan: PairPlan, tally: Tally, confidence: Confidence) -> None:

@@ -8,10 +8,12 @@ from rewardmix._core.streams import Role, stream
 from rewardmix._core.widths import length_width
 from rewardmix.episodes import Episodes, room_for
 from rewardmix.exploration import exploration_kernels as kernels
-from rewardmix.exploration.augmented import PairPlan
-from rewardmix.exploration.exploration_kernels import Choices, Kept
+from rewardmix.exploration.exploration_kernels import Kept
 from rewardmix.exploration.exploration_result import kept_every
+from rewardmix.exploration.strategies import AnyChoices
 from rewardmix.exploration.tally import Tally
+from rewardmix.exploration.triple_kernels import play_triples
+from rewardmix.exploration.triples import Planned
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import Tables
 
@@ -38,15 +40,20 @@ class CompiledEngine:
         """An empty tally over the model's own lists of next states."""
         return Tally.fresh(self.sizes, self.reward_values, ordered, (self.tables.begins, self.tables.successors))
 
-    def play(self, plan: PairPlan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
+    def play(self, plan: Planned, choices: AnyChoices, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play until ``until`` episodes in all, or until a row is outdated after ``patience`` episodes."""
         chunk = max(1, CHUNK_STEPS // self.sizes[2])
         until = min(until, tally.episodes + chunk)
-        tally.make_room(tally.pairs_an_episode)
+        tally.make_room(1)
         if self.keep:
             until = self._make_room(tally.episodes, until)
         table_room, limit = tally.pairs.capacity, plan.first_limit(growth)
         kept, counts = self.kept, tally.arrays
+        if tally.triples is not None:
+            rooms, triples = (table_room, tally.triples.capacity), tally.triple_counts
+            playing = self.tables, choices, counts, triples, kept, self.stream, until, patience, *rooms
+            play_triples(*playing, growth, limit)
+            return
         kernels.play_choices(
             self.tables, choices, counts, kept, self.stream, until, patience, tally.ordered, table_room, growth, limit
         )

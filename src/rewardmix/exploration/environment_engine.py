@@ -17,11 +17,12 @@ from rewardmix._core.checks import Floats, as_count, as_reward_values, refuse
 from rewardmix._core.streams import Role, generator, seed_for
 from rewardmix._core.widths import length_width
 from rewardmix.episodes import ABSENT, PARTS, Episodes, room_for
-from rewardmix.exploration.augmented import PairPlan
 from rewardmix.exploration.compiled_engine import KEPT_BYTES
-from rewardmix.exploration.exploration_kernels import ANY, Choices, choice
+from rewardmix.exploration.exploration_kernels import ANY
 from rewardmix.exploration.exploration_result import kept_every
+from rewardmix.exploration.strategies import AnyChoices, code_of, picks_of
 from rewardmix.exploration.tally import Tally
+from rewardmix.exploration.triples import Planned
 
 Bools = NDArray[np.bool_]
 
@@ -59,7 +60,7 @@ class EnvironmentEngine:
         """An empty tally; the lists of next states grow with what is seen."""
         return Tally.fresh(self.sizes, self.reward_values, ordered)
 
-    def play(self, plan: PairPlan, choices: Choices, tally: Tally, until: int, patience: int, growth: float) -> None:
+    def play(self, plan: Planned, choices: AnyChoices, tally: Tally, until: int, patience: int, growth: float) -> None:
         """Play one episode in every copy, and count as many of them as the budget has room for."""
         episodes, picks = self._play_once(choices, tally.episodes)
         number = min(until - tally.episodes, len(episodes))
@@ -120,9 +121,12 @@ class EnvironmentEngine:
             part.fill(ABSENT)
         return Sheet(*parts, np.zeros(number, length_width(horizon)))
 
-    def _play_once(self, choices: Choices, before: int) -> tuple[Episodes, NDArray[np.int64]]:
+    def _play_once(self, choices: AnyChoices, before: int) -> tuple[Episodes, NDArray[np.int64]]:
         """One episode in every copy, and the steps that were picked."""
-        sheet, picks = self._blank(self.copies.number), np.full((self.copies.number, 2), ABSENT, np.int64)
+        sheet, picks = (
+            self._blank(self.copies.number),
+            np.full((self.copies.number, picks_of(choices)), ABSENT, np.int64),
+        )
         seed, self.seed = self.seed, None
         self.copies.play(self, choices, before, seed, sheet, picks)
         return Episodes.trusted(sheet._asdict(), **self._world), picks
@@ -154,24 +158,23 @@ class One:
         self.env = env
 
     def play(
-        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, sheet: Sheet, picks: Any
+        self, engine: EnvironmentEngine, choices: AnyChoices, before: int, seed: int | None, sheet: Sheet, picks: Any
     ) -> None:
         """Play one episode into ``sheet`` and ``picks``."""
         state = engine.state(self.env.reset(seed=seed)[0], before, 0)
         sheet.states[0, 0] = state
-        picked, first = 0, 0
+        picked: list[int] = []
         for t in range(engine.sizes[2]):
-            code = choice(choices, picked, first, t, state)
+            code = code_of(choices, engine.sizes, picked, t, state)
             if code == ANY:
                 code = 2 * int(engine.rng.integers(engine.sizes[1])) + 1
             following, reward, terminated, truncated, _ = self.env.step(code >> 1)
             sheet.actions[0, t] = code >> 1
             sheet.outcomes[0, t] = engine.outcome(reward, before, t)
             sheet.lengths[0] = t + 1
-            if code & 1 == 0 and picked < 2:
-                picks[0, picked] = t
-                first = state * engine.sizes[1] + (code >> 1) if picked == 0 else first
-                picked += 1
+            if code & 1 == 0 and len(picked) < picks.shape[1]:
+                picks[0, len(picked)] = t
+                picked.append(state * engine.sizes[1] + (code >> 1))
             state = engine.state(following, before, t + 1)
             sheet.states[0, t + 1] = state
             if terminated:
@@ -186,16 +189,16 @@ class Many:
         self.env, self.number = env, int(env.num_envs)
 
     def play(
-        self, engine: EnvironmentEngine, choices: Choices, before: int, seed: int | None, sheet: Sheet, picks: Any
+        self, engine: EnvironmentEngine, choices: AnyChoices, before: int, seed: int | None, sheet: Sheet, picks: Any
     ) -> None:
         """Play one episode in each copy into ``sheet`` and ``picks``."""
         states = np.array([engine.state(s, before + i, 0) for i, s in enumerate(self.env.reset(seed=seed)[0])])
         sheet.states[:, 0] = states
-        picked, first = np.zeros((2, self.number), np.int64)
+        picked: list[list[int]] = [[] for _ in range(self.number)]
         running = np.ones(self.number, bool)
         for t in range(engine.sizes[2]):
-            now = zip(picked.tolist(), first.tolist(), states.tolist(), strict=True)
-            codes = np.array([choice(choices, number, x, t, s) for number, x, s in now])
+            now = zip(picked, states.tolist(), strict=True)
+            codes = np.array([code_of(choices, engine.sizes, xs, t, s) for xs, s in now])
             anything = 2 * engine.rng.integers(engine.sizes[1], size=self.number) + 1 if (codes == ANY).any() else codes
             codes = np.where(codes == ANY, anything, codes)
             following, rewards, terminated, truncated = environments.step_copies(
@@ -205,11 +208,9 @@ class Many:
                 sheet.actions[i, t] = codes[i] >> 1
                 sheet.outcomes[i, t] = engine.outcome(rewards[i], before + int(i), t)
                 sheet.lengths[i] = t + 1
-                if codes[i] & 1 == 0 and picked[i] < 2:
-                    picks[i, picked[i]] = t
-                    if picked[i] == 0:
-                        first[i] = states[i] * engine.sizes[1] + (codes[i] >> 1)
-                    picked[i] += 1
+                if codes[i] & 1 == 0 and len(picked[i]) < picks.shape[1]:
+                    picks[i, len(picked[i])] = t
+                    picked[i].append(int(states[i]) * engine.sizes[1] + int(codes[i] >> 1))
                 states[i] = engine.state(following[i], before + int(i), t + 1)
                 sheet.states[i, t + 1] = states[i]
                 environments.check_horizon(truncated[i] and not terminated[i], engine.sizes[2], before + int(i), t)

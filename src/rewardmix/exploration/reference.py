@@ -13,12 +13,14 @@ docs/paper.md:
 8. With ``all_pairs`` every unordered pair of first visits is a sample, not the picked one alone.
 9. Scaled confidence settings multiply b_T by the largest value that may follow; see ``bonuses``.
 32. The practical setting counts an unseen pair more than one that is barely known; see ``bonuses``.
+33. With ``all_triples`` there is a third slot for picks: v = (v1, v2, v3), and the bonus is that of a triple.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -30,15 +32,17 @@ from rewardmix.exploration.tally import Counting
 from rewardmix.model import RewardMixingMDP
 from rewardmix.simulation_kernels import Tables, next_place
 
-Picks = tuple[int | None, int | None]
+Picks = tuple[int | None, ...]
 
 
 class Reference:
     """The state of the algorithm, in dictionaries.
 
     Attributes:
-        n: samples of each pair; key (x1, x2) in order for ``selected``, sorted for ``all_pairs``.
+        n: samples of each pair; key (x1, x2) in order for ``selected``, sorted for ``all_pairs``. Of each triple for
+            ``all_triples``, key (x1, x2, x3) sorted.
         tables: outcomes of each pair, key (x1, x2, z1, z2).
+        triples: outcomes of each triple, key (x1, x2, x3, z1, z2, z3).
         outcomes: outcomes of each x, key (x, z).
         moves: moves, key (x, s').
         starts: first states.
@@ -48,8 +52,10 @@ class Reference:
 
     def __init__(self, model: RewardMixingMDP, confidence: Confidence, counts: Counting, failure: float) -> None:
         self.model, self.confidence, self.counts, self.failure = model, confidence, counts, failure
-        self.n: dict[tuple[int, int], int] = {}
+        self.nobody: Picks = (None,) * counts.order
+        self.n: dict[tuple[int, ...], int] = {}
         self.tables: dict[tuple[int, int, int, int], int] = {}
+        self.triples: dict[tuple[int, ...], int] = {}
         self.outcomes: dict[tuple[int, int], int] = {}
         self.moves: dict[tuple[int, int], int] = {}
         self.starts: dict[int, int] = {}
@@ -70,8 +76,8 @@ class Reference:
         seen = {x: sorted((s, c) for (y, s), c in self.moves.items() if y == x) for x in range(len(self.visits))}
 
         @cache
-        def b_pair(x1: int, x2: int) -> float:
-            key = (x1, x2) if self.counts.ordered else (min(x1, x2), max(x1, x2))
+        def bonus(*picks: int) -> float:
+            key = picks if self.counts.ordered else tuple(sorted(picks))
             return float(self.confidence.pair(n.get(key, 0), size))
 
         @cache
@@ -87,21 +93,21 @@ class Reference:
                 follow = min(top, follow + b_move[x] * top)
             else:
                 follow = follow + b_move[x]
-            reward = b_pair(v_next[0], v_next[1]) if i == 2 and z == 1 else 0.0
+            reward = bonus(*v_next) if i == len(v) and z == 1 else 0.0
             return min(1.0, reward + follow)
 
         @cache
         def value(t: int, i: int, v: Picks, s: int) -> float:
             if t == model.horizon:
                 return 0.0
-            return max(q(t, i, v, s, a, z) for a in range(model.num_actions) for z in _choices(i))
+            return max(q(t, i, v, s, a, z) for a in range(model.num_actions) for z in _choices(i, v))
 
         def act(t: int, i: int, v: Picks, s: int) -> tuple[int, int]:
             def preference(action: tuple[int, int]) -> tuple[float, int, int, int]:
                 a, z = action  # departure 6
                 return -q(t, i, v, s, a, z), visits[s * model.num_actions + a], a, -z
 
-            return min(((a, z) for a in range(model.num_actions) for z in _choices(i)), key=preference)
+            return min(((a, z) for a in range(model.num_actions) for z in _choices(i, v)), key=preference)
 
         self.q, self.value, self.act = q, value, act
         self.uncertainty = self._start_value(size)
@@ -109,7 +115,7 @@ class Reference:
     def _start_value(self, size: Size) -> float:
         if self.episodes == 0:
             return 1.0
-        values = [self.value(0, 1, (None, None), s) for s in range(self.model.num_states)]
+        values = [self.value(0, 1, self.nobody, s) for s in range(self.model.num_states)]
         expected = 0.0
         for s, count in sorted(self.starts.items()):
             expected += count * values[s]  # not ``sum``, which compensates since Python 3.12
@@ -136,7 +142,7 @@ class Reference:
         s, m = _pick(tables.initial, upper), _pick(tables.contexts, lower)
         self.starts[s] = self.starts.get(s, 0) + 1
         i: int = 1
-        v: Picks = (None, None)
+        v = self.nobody
         steps = []
         for t in range(self.model.horizon):
             a, z = self.act(t, i, v, s)
@@ -164,11 +170,14 @@ class Reference:
             return
         first: dict[int, int] = {}  # departures 7 and 8: first visits, and every pair of them
         second: dict[int, int] = {}
+        third: dict[int, int] = {}
         for x, outcome in visited:
             if x not in first:
                 first[x] = outcome
             elif x not in second:
                 second[x] = outcome
+            elif x not in third:
+                third[x] = outcome
         for x in first:
             _add(self.outcomes, (x, first[x]))
             if x in second:
@@ -177,21 +186,29 @@ class Reference:
                 if x < y:
                     self._add_pair((x, first[x]), (y, first[y]))
 
+        if self.counts.order == 3:  # departure 33
+            for triple in combinations_with_replacement(sorted(first), 3):
+                shown = [(first, second, third)[triple[:i].count(x)].get(x) for i, x in enumerate(triple)]
+                if None not in shown:
+                    _add(self.n, triple)
+                    _add(self.triples, (*triple, *shown))
+
     def _add_pair(self, one: tuple[int, int], two: tuple[int, int]) -> None:
-        _add(self.n, (one[0], two[0]))
+        if self.counts.order == 2:
+            _add(self.n, (one[0], two[0]))
         _add(self.tables, (one[0], two[0], one[1], two[1]))  # departure 2: counts, not a running mean
 
 
 def augmented_rule(i: int, v: Picks, x: int, z: int) -> tuple[int, Picks]:
     """The next slot and picks (eq:augment_rule)."""
-    if z == 0 or i == 3:
+    if z == 0 or i > len(v):
         return i, v
-    return i + 1, (x, v[1]) if i == 1 else (v[0], x)
+    return i + 1, (*v[: i - 1], x, *v[i:])
 
 
-def _choices(i: int) -> tuple[int, ...]:
-    """In slot 3 picking changes nothing; it is left out, so that ties do not depend on it."""
-    return (0,) if i == 3 else (1, 0)
+def _choices(i: int, v: Picks) -> tuple[int, ...]:
+    """In the last slot picking changes nothing; it is left out, so that ties do not depend on it."""
+    return (0,) if i > len(v) else (1, 0)
 
 
 def _sizes(model: RewardMixingMDP) -> tuple[int, int, int]:

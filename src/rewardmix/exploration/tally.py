@@ -1,4 +1,4 @@
-"""Which pairs of steps are counted, and the running counts: arrays that engines add to in place, to become Moments."""
+"""Which steps are counted together, and the running counts: arrays that engines add to in place, to become Moments."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from rewardmix._core.checks import Floats, refuse
-from rewardmix._core.pair_counting import EPISODES, USED
+from rewardmix._core.pair_counting import DIRTY, EPISODES, NEVER, USED
 from rewardmix._core.pair_table import Counts, PairTable, unordered
+from rewardmix._core.triple_counting import TripleCounts, triples_of
 from rewardmix._core.widths import state_width
 from rewardmix.exploration.exploration_kernels import TallyArrays, count_played
+from rewardmix.exploration.triple_kernels import count_played_triples
 from rewardmix.moments import Moments
 
 
 @dataclass(frozen=True)
 class Counting:
-    """``ordered``: one picked pair of steps an episode, in its order. Otherwise all unordered pairs of first visits."""
+    """``ordered``: one picked pair of steps an episode, in its order. Otherwise all unordered pairs of first visits.
+
+    With order 3 all unordered triples are counted besides, and explored.
+    """
 
     name: str
     ordered: bool
+    order: int = 2
 
 
 all_pairs = Counting("all pairs", ordered=False)
@@ -34,6 +40,9 @@ Departure 8 of docs/paper.md.
 selected = Counting("selected", ordered=True)
 """The paper's counts: the two steps that the plan picked."""
 
+all_triples = Counting("all triples", ordered=False, order=3)
+"""Every triple of an episode, beside every pair: ``explore(order=3)``."""
+
 
 @dataclass
 class Tally:
@@ -41,6 +50,8 @@ class Tally:
 
     The moves are lists of next states (column S is the end). In a model the lists are known and only the counts grow.
     In an environment moves are counted in a table (``seen_moves``), from which the lists are made when needed.
+
+    With ``triples`` these are what is watched: they alone say which rows of the plan are outdated (``triples_dirty``).
     """
 
     num_states: int
@@ -61,6 +72,9 @@ class Tally:
     mark: Counts
     progress: Counts = field(default_factory=lambda: np.zeros(4, np.int64))
     joined: TallyArrays | None = None
+    triples: PairTable | None = None
+    triples_dirty: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
+    triples_progress: Counts = field(default_factory=lambda: np.zeros(4, np.int64))
 
     @staticmethod
     def fresh(
@@ -93,6 +107,22 @@ class Tally:
             np.zeros(num_x, np.int64),
         )
 
+    def watch_triples(self) -> None:
+        """Count triples too, from here on."""
+        self.triples = PairTable.of_triples(self.num_x, self.reward_values.size)
+        self.triples_dirty = np.zeros((self.num_x, self.num_x), bool)
+
+    @property
+    def outdated(self) -> int:
+        """Pairs, or triples where these are watched, that have grown to their limit since the last plan."""
+        return int((self.progress if self.triples is None else self.triples_progress)[DIRTY])
+
+    @property
+    def triple_counts(self) -> TripleCounts:
+        """What kernels add triples to."""
+        assert self.triples is not None
+        return TripleCounts(self.triples.records, *self.triples.hashing, self.triples_dirty, self.triples_progress)
+
     @property
     def num_x(self) -> int:
         """X = S*A."""
@@ -122,21 +152,25 @@ class Tally:
         """The most different pairs that one episode can have."""
         return self.horizon * (self.horizon + 1) // 2
 
-    def make_room(self, needed: int) -> None:
-        """Let the pair table have room for ``needed`` new pairs."""
+    def make_room(self, episodes: int) -> None:
+        """Let the tables have room for the pairs, and the triples, of so many new episodes."""
         self.pairs.used = int(self.progress[USED])
-        self.pairs.make_room(needed)
+        self.pairs.make_room(episodes * self.pairs_an_episode)
+        if self.triples is not None:
+            self.triples.used = int(self.triples_progress[USED])
+            self.triples.make_room(episodes * triples_of(self.horizon))
 
     def count(self, played: tuple[Any, Any, Any, Any], picks: Counts, growth: float, limit: int) -> None:
         """Count (states, actions, outcomes, lengths) of episodes of an environment; see ``count_played``."""
         moves = self.seen_moves
         assert moves is not None  # where moves lead is not known beforehand
         number, length = played[1].shape
-        self.make_room(number * length * (length + 1) // 2)
+        self.make_room(number)
         moves.make_room(number * length)
-        moves.used += count_played(
-            self.arrays, *played, picks, self.ordered, growth, limit, moves.records, *moves.hashing
-        )
+        watched = (growth, limit) if self.triples is None else (1.0, NEVER)
+        moves.used += count_played(self.arrays, *played, picks, self.ordered, *watched, moves.records, *moves.hashing)
+        if self.triples is not None:
+            count_played_triples(self.triple_counts, self.num_states, self.outcomes, *played, growth, limit)
 
     def list_moves(self) -> None:
         """Bring the lists of next states up to date with the moves that were seen."""
@@ -161,6 +195,9 @@ class Tally:
         selected = {"selected_keys": keys, "selected_tables": tables} if self.ordered else {}
         if self.ordered:
             keys, tables = unordered(keys, tables, self.num_x)
+        triples = {}
+        if self.triples is not None:
+            triples["triple_keys"], triples["triple_tables"] = self.triples.sorted_tables()
         return Moments.trusted(
             num_states=self.num_states,
             num_actions=self.num_actions,
@@ -173,6 +210,7 @@ class Tally:
             pair_keys=keys,
             pair_tables=tables,
             **selected,
+            **triples,
         )
 
     def add(self, moments: Moments) -> None:
@@ -182,6 +220,9 @@ class Tally:
             refuse("after", f"(states, actions, horizon, reward values) = {moments.world}", f"{mine}, as in this world")
         if self.ordered and moments.episodes and not moments.selected_keys.size and moments.pair_keys.size:
             refuse("after", "moments without selected pairs", "an exploration made with the same counts")
+        possible = moments.pair_keys.size and self.horizon >= 3
+        if self.triples is not None and possible and not moments.triple_keys.size:
+            refuse("after", "moments without triples", "an exploration of the same order")
         self.starts += moments.starts
         self.outcomes += moments.outcomes
         self.visits += moments.visits
@@ -194,6 +235,9 @@ class Tally:
         self.pairs.add(keys, tables)
         self.progress[EPISODES] += moments.episodes
         self.progress[USED] = self.pairs.used
+        if self.triples is not None:
+            self.triples.add(moments.triple_keys, moments.triple_tables)
+            self.triples_progress[USED] = self.triples.used
 
     def _add_moves(self, more: csr_array) -> None:
         coo = more.tocoo()

@@ -42,6 +42,7 @@ from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import interval
 from rewardmix.exploration import Exploration, batched, practical, selected
+from rewardmix.exploration.algorithm2 import as_order
 from rewardmix.exploration.bonuses import Confidence, as_confidence
 from rewardmix.learning import gathering, stopping
 from rewardmix.learning.certificate import Certificate, Found, certify, truth_of
@@ -116,6 +117,7 @@ def learn(
     names: Sequence[str] = (),
     on_update: Callable[[Stage], None] | None = None,
     checkpoint: str | Path | None = None,
+    order: int = 2,
 ) -> Learned:
     """Learn a policy for a world of which nothing but its states, actions and horizon is known.
 
@@ -142,6 +144,8 @@ def learn(
         names: of the types, for people, in the order in which they come out; ``named`` gives them afterwards.
         on_update: called now and then with a ``Stage``.
         checkpoint: a folder. A run that was stopped goes on from what is there, to the same result.
+        order: of exploration, 2 for pairs or 3 for triples, which three and more types may need; in small worlds, and
+            not with the theory and paper settings.
     """
     check_callback("on_update", on_update)
     check_type_names(names, num_contexts)
@@ -163,7 +167,10 @@ def learn(
         reward_values=None if reward_values is None else as_reward_values(reward_values),
         on_update=on_update,
         checkpoint=None if checkpoint is None else as_path("checkpoint", checkpoint),
+        order=as_order(order),
     )
+    if asked.order == 3 and to_threshold(confidence):
+        refuse("order", 3, f"2 with the {confidence.name} setting, which is Algorithm 1 as printed")
     asked.afford()
     if asked.episodes is not None:
         learned = _within_budget(asked, asked.episodes)

@@ -134,6 +134,7 @@ def explore_up_to(
         after=after,
         on_update=asked.teller("explore"),
         checkpoint=asked.folder(folder),
+        order=asked.order,
     )
     return Gathered(found, None, found.info.stopped == "interrupted")
 

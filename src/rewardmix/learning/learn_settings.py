@@ -72,6 +72,7 @@ class LearnSettings:
     reward_values: Floats | None
     on_update: Callable[[Stage], None] | None
     checkpoint: Path | None
+    order: int = 2
     radius: Radius = hoeffding
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rewardmix._core.checks import quoted, refuse
 from rewardmix.model import RewardMixingMDP
 from rewardmix.problems.generated import random
-from rewardmix.problems.worlds import branches, grid, hard, lock, probe, riverswim, shop
+from rewardmix.problems.worlds import branches, grid, hard, lock, parity, probe, riverswim, shop
 
 if TYPE_CHECKING:
     from rewardmix.environments import HouseholdEnv, RewardMixingEnv, RewardMixingVectorEnv
@@ -23,6 +23,7 @@ CATALOGUE: dict[str, Callable[..., RewardMixingMDP]] = {
     "shop": shop,
     "branches": branches,
     "probe": probe,
+    "parity": parity,
 }
 
 HOUSEHOLDS = "coupons"

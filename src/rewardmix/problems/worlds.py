@@ -45,6 +45,52 @@ def hard(actions: int = 3, accuracy: float = 0.04, seed: int = 0) -> RewardMixin
     )
 
 
+def parity(
+    actions: int = 3, dials: int = 2, strength: float = 0.45, risk: float = 0.2, seed: int = 0
+) -> RewardMixingMDP:
+    """Two questions and a vault: four types whose rewards are independent in pairs, and not in threes.
+
+    A type is two fair bits. In each of the first two states one action asks for a bit: its reward is 1/2 +-
+    ``strength`` by that bit alone, and it ends outside with probability ``risk``; all others lead on, pay 0.52 and
+    say nothing. Then one right action in each of ``dials`` states leads on, as in ``lock``. In the vault, visited
+    once, two actions pay by whether the bits agree, 1/2 +- and -+ ``strength``; everything else is a fair coin. So no
+    two rewards of an episode say anything of each other, and no table of pairs tells one type from four. Asking twice
+    is worth 4 strength^3 (1 - risk)^2 in the vault. A plan for pairs has no reason to ask twice and then turn the
+    dials.
+
+    Args:
+        actions: A >= 3.
+        dials: right actions in a row, may be 0.
+        strength: at most 1/2.
+        risk: probability that asking ends outside.
+        seed: which actions are the special ones.
+    """
+    count, length = as_count("actions", actions, least=3), as_count("dials", dials, least=0)
+    if not 0.0 < (tilt := as_number("strength", strength)) <= 0.5:
+        refuse("strength", tilt, "a number above 0 and at most 0.5")
+    risk = as_number("risk", risk, above=-1e-12, below=1.0)
+    afford_model(length + 4, count, 4)
+    rng = generator(as_seed("seed", seed), Role.PROBLEM)
+    asks, code, (up, down) = rng.integers(count, size=2), rng.integers(count, size=length), rng.permutation(count)[:2]
+    vault, outside = length + 2, length + 3
+    transition = np.zeros((length + 4, count, length + 4))
+    transition[vault:, :, outside] = 1.0
+    rewards = np.full((4, length + 4, count), 0.5)
+    bits = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+    for s in range(2):
+        transition[s, :, s + 1] = 1.0
+        transition[s, asks[s]] = (1.0 - risk) * np.eye(length + 4)[s + 1] + risk * np.eye(length + 4)[outside]
+        rewards[:, s] = 0.52
+        rewards[:, s, asks[s]] = 0.5 + tilt * bits[:, s]
+    for dial in range(length):
+        transition[2 + dial, :, outside] = 1.0
+        transition[2 + dial, code[dial]] = np.eye(length + 4)[3 + dial]
+    agree = bits.prod(axis=1)
+    rewards[:, vault, up], rewards[:, vault, down] = 0.5 + tilt * agree, 0.5 - tilt * agree
+    names = ("first question", "second question", *(f"dial {k + 1}" for k in range(length)), "vault", "outside")
+    return RewardMixingMDP(transition, np.eye(length + 4)[0], np.full(4, 0.25), rewards, length + 3, state_names=names)
+
+
 def lock(steps: int = 8, actions: int = 3, slip: float = 0.1, seed: int = 0) -> RewardMixingMDP:
     """A combination lock: one right action in each of ``steps`` states leads to the vault, any other ends outside.
 

@@ -27,6 +27,7 @@ from rewardmix.recovery.recovery_result import (
 )
 from rewardmix.recovery.signs import components, parities, sides
 from rewardmix.recovery.standard_errors import limits_95, standard_errors
+from rewardmix.recovery.third_order import third_moments
 
 
 def _certificate(confidence: ConfidenceSet, model: RewardMixingMDP, candidates: Candidates) -> RecoveryCertificate:
@@ -167,12 +168,14 @@ def _ascents(candidates: Candidates) -> tuple[Ascent, ...]:
 
 
 def _related(evidence: Evidence, candidates: Candidates) -> bool:
-    """Whether anything shows that contexts differ: a clear pair, or more likelihood than chance would give."""
+    """Whether anything shows that contexts differ: a clear pair or triple, or more likelihood than by chance."""
     confidence, bags, chosen = evidence.confidence, candidates.bags, candidates.best
     if (confidence.deviation == 0).all():
         return bool((np.abs(confidence.centre) > 1e-12).any())
     scale = np.maximum(confidence.deviation, confidence.null_deviation)
     if (np.abs(confidence.centre) > CORRELATED * scale).any():
+        return True
+    if evidence.moments is not None and (np.abs(third_moments(evidence.moments)[1]) > CORRELATED).any():
         return True
     if bags is None or evidence.bags is None or not np.isfinite(chosen.loglik):
         return False

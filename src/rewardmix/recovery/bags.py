@@ -2,8 +2,8 @@
 
 Given the hidden context the rewards of an episode are independent, so for the likelihood an episode is the bag of its
 symbols x*Z + z (state-action x paid reward value z); the order does not matter, nor do states and actions beyond x.
-Equal bags are merged. The pair tables of moments are bags of two symbols, so the composite likelihood of pairs is the
-same sum over the same form.
+Equal bags are merged. The pair tables of moments are bags of two symbols and their triple tables bags of three, so the
+composite likelihood of pairs, or of triples, is the same sum over the same form.
 """
 
 from __future__ import annotations
@@ -130,6 +130,22 @@ def pair_bags(pair_keys: NDArray[np.int64], pair_tables: Any, num_points: int) -
         symbols.ravel(),
         _offsets(np.full(pair.size, 2)),
         np.asarray(pair_tables)[pair, z, y].astype(np.float64),
+        num_points,
+        num_values,
+    )
+
+
+def triple_bags(triple_keys: NDArray[np.int64], triple_tables: Any, num_points: int) -> Bags:
+    """Bags of three symbols from triple tables, likewise."""
+    num_values = int(triple_tables.shape[1])
+    triple, *values = np.nonzero(triple_tables)
+    front, third = np.divmod(np.asarray(triple_keys)[triple], num_points)
+    points = *np.divmod(front, num_points), third
+    symbols = np.stack([x * num_values + z for x, z in zip(points, values, strict=True)], axis=1)
+    return Bags(
+        symbols.astype(symbol_width(num_points * num_values)).ravel(),
+        _offsets(np.full(triple.size, 3)),
+        np.asarray(triple_tables)[triple, *values].astype(np.float64),
         num_points,
         num_values,
     )

@@ -80,6 +80,7 @@ def afford_data(data: Any, following: Any, contexts: int) -> None:
         pairs = min(points * (points + 1) // 2, len(data) * data.horizon * (data.horizon + 1) // 2)
     else:
         pairs = data.pair_keys.size if isinstance(data, Moments) else data.first.size // data.width**2
+        steps = 3 * data.triple_tables.size if isinstance(data, Moments) else 0
     afford_recovery(points, values, contexts, int(pairs), steps)
 
 

@@ -1,8 +1,10 @@
 """More than two contexts.
 
 Covariances of M contexts have rank M - 1, which leaves a rotation open: pairs alone cannot tell the contexts, whole
-episodes can. Starts: the leading M - 1 factors of the standardised covariances, each episode's place along them, and
-k-means of these places; and laws drawn at random. Many starts ascend a little way, the most promising to the end.
+episodes can, and so can counts of triples: the composite likelihood of their tables is ascended where no episodes were
+kept. Starts: the leading M - 1 factors of the standardised covariances, each episode's place along them, and k-means of
+these places; laws drawn at random; and the strongest triples, where they were counted (``third_order``). Many starts
+ascend a little way, the most promising to the end.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step
 from rewardmix.recovery.moment_start import inward, random_mixture
 from rewardmix.recovery.recovery_result import Candidates
+from rewardmix.recovery.third_order import bags_of_triples, triple_starts
 
 _SPECTRAL, _RANDOM = 3, 17
 """Starts that ascend a little way."""
@@ -42,14 +45,18 @@ _FILLED = 4e6
 
 
 def many(evidence: Evidence, question: Question) -> Candidates:
-    """Any number of contexts by maximum likelihood on whole episodes."""
-    if evidence.bags is None:
-        refuse(
-            "data", "moments without episodes", "Episodes: pairs of rewards cannot tell more than two contexts apart"
-        )
+    """Any number of contexts by maximum likelihood on whole episodes, or on tables of triples."""
+    bags = evidence.bags
+    if bags is None:
+        moments = evidence.moments
+        if moments is None or not moments.triple_keys.size:
+            wanted = "Episodes, or moments with triples: pairs of rewards cannot tell more than two contexts apart"
+            refuse("data", "moments without episodes", wanted)
+        bags = bags_of_triples(moments)
+        evidence = replace(evidence, bags=bags, blind=bags)
     fits = ascend_many(evidence, question)
     source = "estimated" if question.weights is None else "known"
-    return Candidates("best", fits, source, evidence.bags)
+    return Candidates("best", fits, source, bags)
 
 
 def ascend_many(
@@ -104,7 +111,7 @@ def _starts(evidence: Evidence, question: Question, rng: np.random.Generator) ->
     paired[evidence.confidence.second // evidence.confidence.width] = True
     for number in range(_RANDOM):
         out.append((f"random {number + 1}", random_mixture(bags.average, equal, paired, rng)))
-    return out
+    return out if evidence.moments is None else out + triple_starts(evidence.moments, contexts)
 
 
 def factors(confidence: ConfidenceSet, rank: int) -> Floats:

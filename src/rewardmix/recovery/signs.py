@@ -50,12 +50,12 @@ def parities(confidence: ConfidenceSet) -> Parity:
     chosen = confidence.excludes_zero & (confidence.first != confidence.second)
     centre = confidence.centre[chosen]
     scale = np.where(confidence.radius[chosen] > 0, confidence.radius[chosen], 1e-12)
-    return parity(
+    return parity_of_pairs(
         confidence.first[chosen], confidence.second[chosen], centre > 0, np.abs(centre) / scale, confidence.average.size
     )
 
 
-def parity(first: Any, second: Any, positive: Any, strength: Any, size: int) -> Parity:
+def parity_of_pairs(first: Any, second: Any, positive: Any, strength: Any, size: int) -> Parity:
     """Solve sign_i sign_j = +1 where ``positive``, else -1, strongest pairs first.
 
     Args:
