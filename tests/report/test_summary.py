@@ -429,3 +429,12 @@ def test_labels_are_names_that_fit_or_numbers():
     assert "<b>4</b> row 1 column 1" in text
     assert "States by number" not in page(summary_of(SHOP))
     assert "…" not in text[: text.index("<script")]
+
+
+def test_a_map_of_pairs_that_nobody_met_has_a_key():
+    nothing = [[-1 if (i + j) % 2 else 0 for j in range(i + 1)] for i in range(30)]
+    world = {"states": 10, "actions": 3, "state_labels": [str(s) for s in range(10)]}
+    drawn = figures.pair_map({"cells": nothing, "block": 1, "seen": 0, "never": 240, "impossible": 225}, world)
+    assert "never seen" in drawn
+    assert "cannot meet" in drawn
+    assert "cell h" not in drawn

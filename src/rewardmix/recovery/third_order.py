@@ -30,7 +30,7 @@ LOOKED_AT = 20
 SIGNS = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
 """(4, 3): of four types at the three state-actions."""
 
-FARTHEST = 0.9
+MOST_DEVIATION = 0.9
 """A type's mean reward is moved by no more than this share of a standard deviation."""
 
 
@@ -82,11 +82,11 @@ def triple_starts(moments: Moments, num_contexts: int) -> list[tuple[str, Mixtur
     out = []
     for number, place in enumerate(order[scores[order] != 0]):
         triple = np.array([int(x[place]), int(y[place]), int(w[place])])
-        tilt = min(FARTHEST, float(power(abs(float(correlation[place])), 1.0 / 3.0)))
+        tilt = min(MOST_DEVIATION, float(power(abs(float(correlation[place])), 1.0 / 3.0)))
         signs = np.zeros((num_contexts, 3))
         signs[: min(num_contexts, 4)] = SIGNS[:num_contexts] * np.sign(correlation[place])
         moved = np.repeat(laws[None], num_contexts, axis=0)
-        moved[:, triple] *= np.maximum(1.0 + tilt * signs[:, :, None] * centred[triple][None], 1.0 - FARTHEST)
+        moved[:, triple] *= np.maximum(1.0 + tilt * signs[:, :, None] * centred[triple][None], 1.0 - MOST_DEVIATION)
         weights = np.full(num_contexts, 1.0 / num_contexts)
         out.append((f"triple {number + 1}", Mixture(weights, moved / moved.sum(axis=2, keepdims=True))))
     return out

@@ -134,7 +134,7 @@ def _coverage_key(cells: Sequence[Sequence[int]], edges: Sequence[int], side: fl
     values = [seen for row in cells for seen in row]
     if len(cells) * side <= 90:
         return []
-    tops = [edge - 1 for edge in edges[1:]] + [max(values)]
+    tops = [edge - 1 for edge in edges[1:]] + [max(values)] * bool(edges)
     names = [
         count(low) if low == high else f"{count(low)}\N{EN DASH}{count(high)}"
         for low, high in zip(edges, tops, strict=True)
