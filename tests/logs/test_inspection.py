@@ -76,7 +76,8 @@ def test_the_dry_run_tells_repairs_sizes_and_assumptions(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("500 episodes, 3000 rows; 4 states, 3 actions, at most 6 steps; rewards 0.0")
+    assert lines[0].startswith("500 episodes, 3000 rows, from 2026-01-01 to 2026-02-04; 4 states, 3 actions, at most")
+    assert "at most 6 steps; rewards 0.0" in lines[0]
     assert lines[1].startswith("- 500 sessions were cut out of the rows of 37 visitors, where 'at' paused for more")
     assert lines[2].startswith("- 3000 rewards of ")
     assert any("actions followed rewards" in line for line in lines)

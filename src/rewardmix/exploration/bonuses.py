@@ -136,8 +136,8 @@ class Practical:
     name: str = "practical"
     scaled: bool = True
     guarantee: str = (
-        "none, its confidence levels were fitted to experiments. The uncertainty (V_0) tells how well the pairs that "
-        "can be reached are covered, not how well the moves between them are known"
+        "none, its confidence levels were fitted to experiments. V_0 tells how well the pairs that can be reached are "
+        "covered, not how well the moves between them are known"
     )
 
     def __post_init__(self) -> None:
