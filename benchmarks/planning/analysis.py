@@ -94,6 +94,7 @@ TABLES = {
     "to_a_gap": speed,
     "growth": growth,
     "many_contexts": many_contexts,
+    "beside_sarsop": beside_others,
     "beside_others": beside_others,
     "memory": memory,
 }

@@ -1,6 +1,6 @@
 """CPU seconds, one thread, warm, to a certified gap; how they grow; and other ways to plan beside it.
 
-python -m benchmarks.planning.run [--quick] [--parts to_a_gap,growth,many_contexts,beside_others,memory]
+python -m benchmarks.planning.run [--quick] [--parts to_a_gap,growth,many_contexts,beside_others,beside_sarsop,memory]
 """
 
 from __future__ import annotations
@@ -110,6 +110,20 @@ def beside_others(quick: bool) -> Rows:
     return rows
 
 
+def beside_sarsop(quick: bool) -> Rows:
+    """The models of three to eight types: the bracket of SARSOP, and the time of the planner to one as narrow."""
+    rows = []
+    for case in chosen.MANY[: 2 if quick else None]:
+        model = case.model()
+        found = rivals.sarsop(model, case.gap, 3.0 if quick else chosen.RIVAL_SECONDS)
+        if found is not None:
+            gap = max(found[1] - found[0], 1e-12)
+            rows.append(
+                _beside("SARSOP", case.name, gap, found[2], cpu_seconds(lambda m=model, g=gap: plan(m, gap=g), 1))
+            )
+    return rows
+
+
 def _beside(solver: str, case: str, gap: float | None, seconds: float, ours: float) -> dict[str, Any]:
     return {"case": case, "solver": solver, "gap": gap, "seconds": seconds, "ours": ours, "ratio": seconds / ours}
 
@@ -125,7 +139,8 @@ def main() -> None:
     for part in given.parts.split(","):
         rows = PARTS[part](given.quick)
         show(analysis.TABLES[part](rows))
-        given.quick or record("planning", part, rows)
+        if rows and not given.quick:
+            record("planning", part, rows)
 
 
 PARTS = {
@@ -133,6 +148,7 @@ PARTS = {
     "growth": growth,
     "many_contexts": many_contexts,
     "beside_others": beside_others,
+    "beside_sarsop": beside_sarsop,
     "memory": lambda _: [{"peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}],
 }
 

@@ -1,10 +1,13 @@
 """Recovery: speed of the certificate, quality of the estimates, weights, and real data against StepMix.
 
-python -m benchmarks.recovery.run [--quick]     CPU seconds on one thread; StepMix is in the extra "bench"
+python -m benchmarks.recovery.run [--quick] [--parts rare,weights]
+
+CPU seconds on one thread; StepMix is in the extra "bench".
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from typing import Any
@@ -14,7 +17,19 @@ import numpy as np
 from benchmarks.cells import show
 from benchmarks.record import Rows, cpu_seconds, record
 from benchmarks.recovery import analysis
-from benchmarks.recovery.settings import QUICK, SCALE, SEEDS, WORLDS, answers, corrupted, large, panel
+from benchmarks.recovery.settings import (
+    QUICK,
+    RARE,
+    RARE_EPISODES,
+    SCALE,
+    SEEDS,
+    SHORT,
+    WORLDS,
+    answers,
+    corrupted,
+    large,
+    panel,
+)
 from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems, simulate, uniform
 from rewardmix.moments import Moments
 from rewardmix.recovery import (
@@ -42,7 +57,7 @@ def rmse(found: RewardMixingMDP, model: RewardMixingMDP) -> float:
 def from_truth(episodes: Episodes, model: RewardMixingMDP, weights: Any, prior: float = 1.0) -> Fit:
     """EM started at the true parameters: what no method can know."""
     bags = merge_bags(bags_of(episodes))
-    truth = Mixture(model.weights, model.laws.reshape(2, -1, model.num_values))
+    truth = Mixture(model.weights, model.laws.reshape(model.num_contexts, -1, model.num_values))
     return ascend(lambda m: e_step(bags, m), truth, average=bags.average, prior=prior, weights=weights)
 
 
@@ -187,6 +202,38 @@ def unknown_weights() -> Rows:
     return out
 
 
+def rare_contexts() -> Rows:
+    """The objective against EM from the truth where one type is rare, with and without the starts that look for it."""
+    out: Rows = []
+    for (states, actions, horizon), contexts, weight, runs in RARE:
+        weights = (weight, *[(1.0 - weight) / (contexts - 1)] * (contexts - 1))
+        found, without, seconds = [], [], 0.0
+        for seed in range(3 if QUICK else runs):
+            model = problems.make(
+                "random", states=states, actions=actions, horizon=horizon, seed=seed, contexts=contexts, weights=weights
+            )
+            episodes = simulate(uniform(model), model, RARE_EPISODES, seed=seed)
+            begin = time.process_time()
+            starts = recover(episodes, num_contexts=contexts, seed=seed).info.starts
+            seconds += time.process_time() - begin
+            truth = from_truth(episodes, model, None).objective
+            usual = [start for start in starts if not start.name.startswith("rare")]
+            found.append(max(start.objective for start in starts) - truth)
+            without.append(max(start.objective for start in usual) - truth)
+        below = {name: [d for d in values if d < -SHORT] for name, values in (("", found), ("_without", without))}
+        out.append({
+            "world": f"random ({states},{actions},{horizon})",
+            "contexts": contexts,
+            "weight": weight,
+            "runs": len(found),
+            **{f"below{name}": len(values) for name, values in below.items()},
+            **{f"worst{name}": float(min(values)) for name, values in (("", found), ("_without", without))},
+            "above": sum(d > SHORT for d in found),
+            "seconds": seconds / len(found),
+        })  # fmt: skip
+    return out
+
+
 def swept_weights() -> Rows:
     """The paper's sweep over weights, with exact policy tests, beside ``best``: regret of the planned policy."""
     rows: dict[str, list[float]] = {"best": [], "sweep of paper": []}
@@ -259,6 +306,7 @@ STUDIES = {
     "quality": quality,
     "gross": gross_pairs,
     "weights": unknown_weights,
+    "rare": rare_contexts,
     "sweep": swept_weights,
     "intervals": covered,
     "real": real_data,
@@ -266,8 +314,11 @@ STUDIES = {
 
 
 def main() -> None:
-    for part, study in STUDIES.items():
-        rows = study()
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--quick", action="store_true")  # read by the settings
+    asked.add_argument("--parts", default=",".join(STUDIES))
+    for part in asked.parse_args().parts.split(","):
+        rows = STUDIES[part]()
         show(analysis.told(part, rows))
         if not QUICK:
             record("recovery", part, rows)

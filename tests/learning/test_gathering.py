@@ -55,7 +55,8 @@ def test_an_environment_that_goes_on_draws_other_visitors():
     """``probe`` is not ready at 150 episodes; its exploration goes on with the stream that is under way."""
     world = Spy(make_env("probe"), "_context")
     learned = learn(world, episodes=300, seed=2, resamples=0)
-    assert learned.refinement is None
+    assert 150 < learned.exploration.episodes < 300
+    assert len(learned.refinement) == 300 - learned.exploration.episodes
     assert [when for when, _ in world.seeds] == [0]
     first, second = np.array(world.met[:150]), np.array(world.met[150:])
     assert 0.3 < (first == second).mean() < 0.7

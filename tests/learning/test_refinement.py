@@ -10,7 +10,7 @@ from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.environments import RewardMixingVectorEnv
 from rewardmix.exploration import ExplorationError, explore
 from rewardmix.learning import learn
-from rewardmix.learning.gathering import TRIES_TO_REFINE, one_optimum
+from rewardmix.learning.gathering import COVERED_V0, TRIES_TO_REFINE, one_optimum
 from rewardmix.learning.learn_settings import FIRST_ROUND
 from rewardmix.learning.refinement import refine, stored_batches
 from rewardmix.moments import Moments
@@ -42,7 +42,9 @@ def test_exploration_goes_on_until_every_action_was_tried():
 def test_refinement_waits_until_signs_are_settled():
     """The two rooms of ``probe`` are linked by the lobby alone: at 150 episodes the likelihood has several hills."""
     probe = problems.make("probe")
-    assert learn(probe, episodes=300, seed=2, resamples=0).refinement is None
+    later = learn(probe, episodes=300, seed=2, resamples=0)
+    assert 150 < later.exploration.episodes < 300
+    assert later.exploration.uncertainty <= COVERED_V0
     assert not one_optimum(estimate_model(evidence_of(explore(probe, episodes=150, seed=2).gathered), Question(seed=2)))
     settled = learn(probe, episodes=2000, seed=2, resamples=0)
     assert len(settled.refinement) == 1000

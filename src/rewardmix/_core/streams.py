@@ -51,6 +51,8 @@ class Role(IntEnum):
     """Where climbs begin, with two contexts."""
     CONTEXT_STARTS = 16
     """Where climbs begin, with more; index: contexts."""
+    RARE_STARTS = 50
+    """Where climbs begin that look for a rare context; index: contexts."""
     TRIALS = 17
     """Seed of the trials that choose the weights."""
     RESAMPLES = 18

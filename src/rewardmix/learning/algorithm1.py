@@ -254,23 +254,26 @@ def _to_threshold(asked: LearnSettings) -> Learned:
 
 
 def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
-    """Explore; then refine if that is ready, and explore on if it is not."""
+    """Explore; then refine if that is ready, and if it is not explore on until it is."""
     found = gathering.explore_round(asked, part)
-    left = part.total - len(found)
-    if not left or found.interrupted:
-        return found
-    kept = found.exploration.gathered
-    if kept is None or len(kept) < found.exploration.episodes:  # they did not fit into memory
-        return gathering.explore_on(asked, part, found)
-    try:
-        found = gathering.examined(asked, found)
-        evidence = found.evidence
-        sketch = estimate_model(evidence, asked.question(asked.choice(evidence)))
-    except KeyboardInterrupt:
-        return dataclasses.replace(found, interrupted=True)
-    if gathering.ready(found, sketch):
-        return gathering.refined(asked, found, sketch, left)
-    return gathering.explore_on(asked, part, found)
+    for again in (False, True):
+        left = part.total - len(found)
+        if not left or found.interrupted:
+            return found
+        kept = found.exploration.gathered
+        if kept is None or len(kept) < found.exploration.episodes:  # they did not fit into memory
+            return gathering.explore_on(asked, part, found)
+        try:
+            found = gathering.examined(asked, found)
+            evidence = found.evidence
+            sketch = estimate_model(evidence, asked.question(asked.choice(evidence)))
+        except KeyboardInterrupt:
+            return dataclasses.replace(found, interrupted=True)
+        if again or gathering.ready(found, sketch):
+            return gathering.refined(asked, found, sketch, left)
+        least = found.exploration.episodes
+        found = gathering.explore_on(asked, part, found, {"threshold": COVERED_V0, "least": least})
+    return found
 
 
 def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float | None = None) -> Learned:

@@ -1,8 +1,8 @@
 """What learning looks at: episodes of exploration, and then of refinement when that is ready.
 
-Ready is: every action of every state was tried ten times, and either pairs are covered (V_0 <= 1/2) or nearly all
+Ready is: every action of every state was tried five times, and either pairs are covered (V_0 <= 1/2) or nearly all
 starts of the likelihood ascent end at one optimum. Rooms that nobody entered and signs that pairs have not settled are
-what refinement cannot find out.
+what refinement cannot find out. What is not ready is explored on until pairs are covered, and refined then.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from rewardmix.recovery.recovery_result import Estimate
 COVERED_V0 = 0.5
 """V_0 at which the practical setting may stop."""
 
-TRIES_TO_REFINE = 10
-"""Refinement may begin when every action was tried this often in every state that was acted in: behind a door that
-opens every third time there is then no unknown room left, but for one time in sixty."""
+TRIES_TO_REFINE = 5
+"""Refinement may begin when every action was tried this often in every state that was acted in. Only states that are
+hard to get to have so few: behind a door there that opens every third time is no unknown room but for one time in
+eight. To ask for more would spend the episodes that get there on looks at what no good policy does."""
 
 ONE_OPTIMUM = 0.8
 """Share of the starts of recovery that must end at the same optimum. Signs that pairs have not settled leave several,
@@ -106,10 +107,15 @@ def explore_round(asked: LearnSettings, part: LearnRound) -> Gathered:
     return replace(found, following=part.following)
 
 
-def explore_on(asked: LearnSettings, part: LearnRound, so_far: Gathered) -> Gathered:
-    """Algorithm 2 to the end of a round in which refinement is not ready; Ctrl-C keeps the longer of the two."""
+def explore_on(
+    asked: LearnSettings, part: LearnRound, so_far: Gathered, until: dict[str, Any] | None = None
+) -> Gathered:
+    """Algorithm 2 in a round in which refinement is not ready, to its end or ``until`` it is.
+
+    Ctrl-C keeps the longer of the two.
+    """
     after = None if asked.known else so_far.exploration
-    found = explore_up_to(asked, part.room, {}, after, f"{part.folder(asked.known)}-on")
+    found = explore_up_to(asked, part.room, until or {}, after, f"{part.folder(asked.known)}-on")
     whole = replace(found, following=so_far.following)
     return whole if len(whole) >= len(so_far) else replace(so_far, interrupted=True)
 

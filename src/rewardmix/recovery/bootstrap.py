@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.recovery.bags import bags_of, merge_bags
 from rewardmix.recovery.likelihood import Mixture, ascend, e_step
+from rewardmix.recovery.moment_start import random_mixture
 from rewardmix.recovery.recovery_result import Recovered, Seen, assembled
 
 
@@ -29,7 +31,13 @@ def bootstrap(
 
 
 def resampled(
-    episodes: Episodes, found: Recovered, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
+    episodes: Episodes,
+    found: Recovered,
+    *,
+    resamples: int = 8,
+    prior: float = 1.0,
+    seed: int = 0,
+    elsewhere: int = 0,
 ) -> Iterator[RewardMixingMDP]:
     """Models of as many episodes as there are, drawn with replacement, each when it is asked for.
 
@@ -41,10 +49,13 @@ def resampled(
         resamples: how many.
         prior: pseudo-count, as for ``recover``.
         seed: of the draws.
+        elsewhere: random starts beside the recovered model. Without them every resample stays on its hill of the
+            likelihood, and contexts keep their labels; with them the best hill of each resample is found.
     """
     start = mixture_of_model(found.model, episodes)
     average = (start.weights[:, None, None] * start.laws).sum(axis=0)
-    return refits(episodes, found, generator(seed, Role.RESAMPLES), resamples, prior=prior, average=average)
+    rng = generator(seed, Role.RESAMPLES)
+    return refits(episodes, found, rng, resamples, prior=prior, elsewhere=elsewhere, average=average)
 
 
 def refits(
@@ -56,6 +67,7 @@ def refits(
     size: int | None = None,
     prior: float = 1.0,
     average: Floats | None = None,
+    elsewhere: int = 0,
 ) -> Iterator[RewardMixingMDP]:
     """Resample and refit: every bootstrap of the package.
 
@@ -69,6 +81,7 @@ def refits(
         size: episodes of each; as many as there are if left out.
         prior: pseudo-count, as for ``recover``.
         average: (X, Z) law that the prior pulls to; left out, that of each resample.
+        elsewhere: random starts of each ascent, beside the model that was found.
     """
     count, size = as_count("resamples", resamples), len(episodes) if size is None else size
     early = episodes.lengths < episodes.horizon
@@ -77,7 +90,8 @@ def refits(
         drawn = np.sort(rng.integers(len(episodes), size=size))
         while ended and not early[drawn].any():
             drawn = np.sort(rng.integers(len(episodes), size=size))
-        yield refitted(episodes[drawn], found.model, weights=found.fixed_weights, prior=prior, average=average)
+        settings: dict[str, Any] = {"average": average, "elsewhere": (rng, elsewhere)}
+        yield refitted(episodes[drawn], found.model, weights=found.fixed_weights, prior=prior, **settings)
 
 
 def refitted(
@@ -87,6 +101,7 @@ def refitted(
     weights: Floats | None = None,
     prior: float = 1.0,
     average: Floats | None = None,
+    elsewhere: tuple[np.random.Generator, int] | None = None,
 ) -> RewardMixingMDP:
     """The model of other episodes of the same world, by EM from ``model``.
 
@@ -96,17 +111,18 @@ def refitted(
         weights: if they are known.
         prior: pseudo-count, as for ``recover``.
         average: (X, Z) law that the prior pulls to, if it is not to be that of these episodes.
+        elsewhere: what random starts are drawn from, and how many there are beside ``model``.
     """
     bags, start, moves = merge_bags(bags_of(episodes)), mixture_of_model(model, episodes), Moments.of_moves(episodes)
     average = bags.average if average is None else average
-    fit = ascend(
-        partial(e_step, bags),
-        Mixture(start.weights, 0.99 * start.laws + 0.01 * average),  # off the boundary, where EM would stay
-        average=average,
-        prior=prior,
-        weights=weights,
-        tolerance=1e-8,
-    )
+    starts = [Mixture(start.weights, 0.99 * start.laws + 0.01 * average)]  # off the boundary, where EM would stay
+    if elsewhere is not None:
+        rng, count = elsewhere
+        everywhere = np.ones(average.shape[0], bool)
+        starts += [random_mixture(average, start.weights, everywhere, rng) for _ in range(count)]
+    settings: dict[str, Any] = {"average": average, "prior": prior, "weights": weights, "tolerance": 1e-8}
+    fits = [ascend(partial(e_step, bags), mixture, **settings) for mixture in starts]
+    fit = max(fits, key=lambda fit: fit.objective)
     return assembled(episodes, fit.mixture, moves.initial_estimate(), moves.transition_estimate()[0])
 
 

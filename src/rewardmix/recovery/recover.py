@@ -40,7 +40,8 @@ from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidenc
 from rewardmix.recovery.likelihood import Fit, Mixture, Statistics, ascend, e_step, start_fit
 from rewardmix.recovery.many_contexts import many
 from rewardmix.recovery.moment_start import MomentStart, RankOne, all_starts, mixture_of_spread, moment_start
-from rewardmix.recovery.recovery_result import Candidates, Estimate, Method, Recovery
+from rewardmix.recovery.rare_start import rare_fits
+from rewardmix.recovery.recovery_result import SAME, Candidates, Estimate, Method, Recovery
 
 SHORT, POLISHED = 300, 3
 """E-steps that every start gets, and how many of the starts that need more get them."""
@@ -59,6 +60,7 @@ def estimate_model(evidence: Evidence, question: Question) -> Estimate:
 def _candidates(evidence: Evidence, question: Question) -> Candidates:
     """Steps 1 to 3; an earlier model is one more start, and contexts keep its order."""
     found = many(evidence, question) if question.num_contexts > 2 else _two_contexts(evidence, question)
+    found = _with_rare(evidence, question, found)
     if question.start is None or found.bags is None:
         return found
     weights, laws = question.start
@@ -72,6 +74,16 @@ def _candidates(evidence: Evidence, question: Question) -> Candidates:
         name="earlier model",
     )
     return replace(found, fits=[warm, *found.fits], like=laws)
+
+
+def _with_rare(evidence: Evidence, question: Question, found: Candidates) -> Candidates:
+    """The candidates, and another one if it is better in which the rarest context began anew."""
+    if found.bags is None or found.bags is not evidence.bags or not np.isfinite(found.best.objective):
+        return found
+    weights = None if found.source == "estimated" else found.best.mixture.weights
+    fits = rare_fits(evidence, question, found.best, partial(e_step, found.bags), weights)
+    better = [fit for fit in fits if fit.objective > found.best.objective + SAME]
+    return replace(found, fits=[*better, *found.fits]) if better else found
 
 
 def _two_contexts(evidence: Evidence, question: Question) -> Candidates:
