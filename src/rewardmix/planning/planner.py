@@ -32,7 +32,7 @@ LEAP = 12.0
 """Most by which one refinement multiplies the resolution."""
 LEAST_LEAP = 1.25
 """Least by which it does: a grid that is hardly finer is not worth a pass."""
-PASS_MEMORY = 2 * GIB
+PASS_MEMORY = 4 * GIB
 """Bytes that a pass may take, but for the first one: the same on every machine that has them."""
 PLANNING_WORK = 5e8
 """Simple steps for one plan of learning or fitting; with two or three contexts the gap is met long before."""
