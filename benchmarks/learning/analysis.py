@@ -42,6 +42,21 @@ def deep(rows: Rows) -> list[str]:
     return [grid(["problem", *(f"{n:,}" for n in budgets)], lines), said]
 
 
+def large(rows: Rows) -> list[str]:
+    """Large worlds: mean and worst share with refinement, and without on the first seeds."""
+    cells = {(row["states"], row["way"]): row["share"] for row in rows}
+    lines = []
+    for states in dict.fromkeys(row["states"] for row in rows):
+        mine, alone = cells[states, "learn"], cells[states, "without refinement"]
+        goal = settings.LARGE_GOALS.get(states)
+        numbers = [mean_and_worst(mine), short(error_of(mine)) if len(mine) > 1 else "", short(np.mean(alone))]
+        lines.append([f"{states:,}", *numbers, "" if goal is None else short(goal, 2), len(mine)])
+    columns = ["states", "share", "±", "without refinement", "goal", "seeds"]
+    said = f"Random worlds, A = 4, H = 10, two next states, {rows[0]['episodes']:,} episodes, a world for each seed:"
+    few = f"means with the worst, and standard errors. Without refinement: the first {settings.FEW} seeds."
+    return [grid(columns, lines), f"{said} {few}"]
+
+
 def mean_and_worst(shares: list[float]) -> str:
     """.999 (.998); nothing where there is nothing."""
     return f"{short(float(np.mean(shares)))} ({short(min(shares))})" if shares else ""
@@ -70,6 +85,15 @@ def lacks(rows: Rows) -> list[str]:
     first = rows[0]
     said = f"Problem {first['problem']}, {first['episodes']:,} episodes, means over {len(first['share'])} seeds with"
     return [grid(["told or changed", "share of the gain", "±"], lines), f"{said} standard errors."]
+
+
+def lacks_large(rows: Rows) -> list[str]:
+    """The same for worlds of many states."""
+    names, told = (list(dict.fromkeys(row[key] for row in rows)) for key in ("problem", "told"))
+    cells = {(row["problem"], row["told"]): row["share"] for row in rows}
+    lines = [[part, *(short(np.mean(cells[name, part])) for name in names)] for part in told]
+    said = f"Share of the gain after {rows[0]['episodes']:,} episodes, means over {len(rows[0]['share'])} worlds."
+    return [grid(["told", *names], lines), said]
 
 
 def hard(rows: Rows) -> list[str]:
@@ -190,7 +214,16 @@ def draw_others(plt: Any) -> Any:
     return figure
 
 
-TABLES = {"share": share, "deep": deep, "lacks": lacks, "hard": hard, "others": others, "recurrent": recurrent}
+TABLES = {
+    "share": share,
+    "deep": deep,
+    "large": large,
+    "lacks": lacks,
+    "lacks_large": lacks_large,
+    "hard": hard,
+    "others": others,
+    "recurrent": recurrent,
+}
 FIGURES = {"share": draw_share, "others": draw_others}
 
 
@@ -199,6 +232,7 @@ def main() -> None:
     for name, parts in {
         "share": ("grid", "long"),
         "deep": ("deep",),
+        "large": ("large",),
         "hard": ("hard",),
         "lacks": ("lacks",),
         "others": ("others",),

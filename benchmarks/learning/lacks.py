@@ -1,8 +1,9 @@
 """What exploration alone lacks: the same explorations, with a part of the truth put in; and what refinement gives.
 
-python -m benchmarks.learning.lacks [--quick]
+python -m benchmarks.learning.lacks [--quick] [--large]
 
-The share of the gain for each part that is told, on one problem at one budget.
+The share of the gain for each part that is told, on one problem at one budget; ``--large``: of all that
+``learn`` plays in worlds of many states.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from benchmarks.learning import analysis, settings
 from benchmarks.record import record
 from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems, recover, recovery
 from rewardmix.learning import Learned, learn
+from rewardmix.planning import usual_work
+from rewardmix.recovery.bootstrap import mixture_of_model
+from rewardmix.recovery.evidence import Question, evidence_of
+from rewardmix.recovery.likelihood import e_step, m_step
 
 PROBLEM, EPISODES = "random (10,3,8)", 2000
 PRIORS = (1.0, 2.0, 3.0)
@@ -61,8 +66,53 @@ CHANGES: dict[str, Change] = {
 }
 
 
+def with_types(found: Learned, world: RewardMixingMDP) -> RewardMixingMDP:
+    """Rewards counted as if it were known which type each episode is of, as far as the true world tells."""
+    near = recovery.aligned(world, found.model)
+    explored, following = episodes_of(found), found.refinement
+    evidence = evidence_of(explored, following)
+    assert evidence.bags is not None
+    centre, prior = evidence.centre(evidence.bags), evidence.strength(Question())
+    told = m_step(e_step(evidence.bags, mixture_of_model(near, explored)), centre, prior)
+    return replace(found.model, rewards=told.laws[..., 1].reshape(near.rewards.shape), weights=told.weights)
+
+
+LARGE_CHANGES: dict[str, Change] = {
+    "nothing": lambda found, world: found.model,
+    "the moves": with_moves,
+    "the types of the episodes": with_types,
+    "the rewards and weights": with_rewards,
+}
+
+
+def large(quick: bool) -> None:
+    """Worlds of many states."""
+    rows = []
+    for states in (300,) if quick else (300, 1000):
+        shares: dict[str, list[float]] = {name: [] for name in LARGE_CHANGES}
+        for seed in range(1 if quick else 3):
+            world = problems.make("random", states=states, actions=4, horizon=10, successors=2, seed=seed)
+            found = learn(world, episodes=settings.LARGE_BUDGET, seed=seed, resamples=0)
+            truth = found.certificate.truth
+            assert truth is not None
+            for name, change in LARGE_CHANGES.items():
+                model = change(found, world)
+                value = evaluate(plan(model, gap=5e-3, work_limit=usual_work(model)).policy, world).value
+                shares[name].append(round(replace(truth, value=value).share, 6))
+        rows += [
+            {"told": name, "problem": f"S = {states:,}", "episodes": settings.LARGE_BUDGET, "share": values}
+            for name, values in shares.items()
+        ]
+    show(analysis.lacks_large(rows))
+    if not quick:
+        record("learning", "lacks_large", rows, program="lacks")
+
+
 def main() -> None:
     """All seeds."""
+    if "--large" in sys.argv:
+        large("--quick" in sys.argv)
+        return
     quick = "--quick" in sys.argv
     known, options = settings.PROBLEMS[PROBLEM]
     world = problems.make(known, **options)

@@ -1,6 +1,6 @@
 """How much of the gain of adapting ``learn`` captures: problems x budgets x seeds, exact values throughout.
 
-python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,deep,others]
+python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,deep,large,others]
 
 ``python -m benchmarks.learning.analysis`` prints the tables.
 """
@@ -29,10 +29,10 @@ def world_of(name: str) -> RewardMixingMDP:
     return falling_lock(**options) if known == "falling lock" else problems.make(known, **options)
 
 
-def one(world: RewardMixingMDP, episodes: int, seed: int) -> dict[str, float]:
+def one(world: RewardMixingMDP, episodes: int, seed: int, **options: Any) -> dict[str, float]:
     """One run of ``learn``, judged in the true world."""
     begin = time.process_time()
-    truth = learn(world, episodes=episodes, seed=seed, resamples=0).certificate.truth
+    truth = learn(world, episodes=episodes, seed=seed, resamples=0, **options).certificate.truth
     return {
         "share": truth.share,
         "regret": truth.regret,
@@ -76,6 +76,22 @@ def deep(quick: bool) -> Iterator[dict[str, Any]]:
         yield row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)])
 
 
+def large(quick: bool) -> Iterator[dict[str, Any]]:
+    """Worlds of many states, with refinement and, for a few seeds, without."""
+    for states, seeds in settings.LARGE_SEEDS.items():
+        runs: dict[str, list[dict[str, float]]] = {"learn": [], "without refinement": []}
+        for seed in range(1 if quick else seeds):
+            options = {"states": states, "actions": 4, "horizon": 10, "successors": 2, "seed": seed}
+            world = problems.make("random", **options)
+            runs["learn"].append(one(world, settings.LARGE_BUDGET, seed))
+            if seed < settings.FEW:
+                runs["without refinement"].append(one(world, settings.LARGE_BUDGET, seed, refine=0))
+        for way, found in runs.items():
+            worlds = {key: [round(run[key], 6) for run in found] for key in ("best", "markov")}
+            row = row_of(f"S = {states:,}", settings.LARGE_BUDGET, found)
+            yield {**row, **worlds, "states": states, "way": way}
+
+
 def hard(quick: bool) -> Iterator[dict[str, Any]]:
     """The hard family at the number of episodes that its lower bound asks for."""
     for name in ("hard e=.04", "hard e=.01"):
@@ -100,11 +116,12 @@ def others(quick: bool) -> Iterator[dict[str, Any]]:
             yield {**known, "episodes": episodes, "method": method, "value": values, "share": share}
 
 
-PARTS = {"hard": hard, "grid": grid, "long": long, "deep": deep, "others": others}
+PARTS = {"hard": hard, "grid": grid, "long": long, "deep": deep, "large": large, "others": others}
 SHOWN = {
     "grid": analysis.share,
     "long": analysis.share,
     "deep": analysis.deep,
+    "large": analysis.large,
     "hard": analysis.hard,
     "others": analysis.others,
 }

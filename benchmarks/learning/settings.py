@@ -41,6 +41,13 @@ DEEP: dict[str, tuple[str, dict[str, Any]]] = {
 
 DEEP_BUDGETS = (2000,)
 
+LARGE_SEEDS = {100: 20, 300: 20, 1000: 5}
+"""States of large worlds -> seeds; each is a world of its own. Constants were chosen on other seeds and sizes."""
+LARGE_BUDGET = 20_000
+FEW = 5
+"""Seeds that are learned without refinement too."""
+LARGE_GOALS = {300: 0.97, 1000: 0.85}
+
 TARGETS = {2000: 0.94, 20_000: 0.99}
 
 HARD_SEEDS = 40

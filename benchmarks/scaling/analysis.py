@@ -12,6 +12,7 @@ from benchmarks.cells import JOINED, bare, grid, many, short, show, sized, withi
 from benchmarks.exponents import Estimate, between, crossing, over_replicates, slope
 from benchmarks.record import Rows, rows_of
 from benchmarks.scaling import ends, settings
+from benchmarks.scaling.cost import STAGES
 from benchmarks.scaling.ends import SIZES
 from rewardmix import theory
 
@@ -281,6 +282,71 @@ def stakes(curves: Rows, pairs: Rows) -> list[str]:
     return [grid(["behind the exponents", ""], lines)]
 
 
+COST_SIGNS = {"states": "S", "actions": "A", "horizon": "H", "contexts": "M", "episodes": "K"}
+
+
+def growth(rows: Rows) -> list[str]:
+    """Exponents of CPU time and of peak memory of each stage, and what the base and the largest values cost."""
+    base = settings.COST_BASE
+    sizes = ", ".join(f"{sign} = {base[name]:,}" for name, sign in COST_SIGNS.items())
+    worlds = 1 + max(row["seed"] for row in rows)
+    said = {"cpu": "CPU time", "memory": "peak memory beyond that of an idle process"}
+    out = []
+    for key, name in said.items():
+        lines = [
+            [f"{COST_SIGNS[factor]}, {values[0]:,} to {values[-1]:,}", *(cost_slope(rows, factor, stage, key)
+             for stage in STAGES)] for factor in COST_SIGNS if len(values := values_of(rows, factor)) > 1
+        ]  # fmt: skip
+        middle = [cost_of(rows, "states", base["states"], stage, key) for stage in STAGES]
+        lines.append(["at the base", *(f"{found:.3g} {UNITS[key]}" for found in middle)])
+        out += [f"Exponents of **{name}**:", grid(["factor", *STAGES], lines)]
+    count = "one of them" if worlds == 1 else f"means over {worlds} of them"
+    return [*out, f"Base: {sizes}; random worlds with two next states, {count}."]
+
+
+UNITS = {"cpu": "s", "memory": "MiB"}
+
+
+def values_of(rows: Rows, factor: str) -> list[int]:
+    """The values of a factor that there are rows of."""
+    return sorted({row[factor] for row in rows if row["factor"] == factor})
+
+
+def cost_of(rows: Rows, factor: str, value: int, stage: str, key: str) -> float:
+    """Mean over worlds."""
+    mine = [row["stages"][stage][key] for row in rows if row["factor"] == factor and row[factor] == value]
+    return float(np.mean(mine)) if mine else float("nan")
+
+
+def cost_slope(rows: Rows, factor: str, stage: str, key: str) -> str:
+    """Exponent of one stage in one factor."""
+    values = values_of(rows, factor)
+    return f"{slope(values, [max(cost_of(rows, factor, value, stage, key), 1e-3) for value in values]):.2f}"
+
+
+def large(rows: Rows) -> list[str]:
+    """The whole of learning in worlds of very many states."""
+    lines = [
+        [f"{row['states']:,}", f"{row['episodes']:,}", f"{found['cpu']:.0f} s", f"{found['memory'] / 1024:.2f} GiB",
+         short(found["share"])] for row in rows for found in [row["stages"]["learn"]]
+    ]  # fmt: skip
+    said = "`learn` with what it costs to judge the policy in the true world; share is that of the gain of adapting."
+    return [grid(["states", "episodes", "CPU time", "peak memory", "share"], lines), said]
+
+
+def turns(rows: Rows) -> list[str]:
+    """Exploration by two versions, in turns."""
+    lines = []
+    for row in rows:
+        least = {name: min(seconds) for name, seconds in row["cpu"].items()}
+        before = least.get("before", float("nan"))
+        cells = [f"{before:.1f} s", f"{least['after']:.1f} s", f"{least['after'] / before:.2f}"]
+        lines.append([f"{row['states']:,}", f"{row['episodes']:,}", *cells])
+    said = f"CPU time of `explore`, least of {max(len(row['cpu']['after']) for row in rows)} turns."
+    columns = ["states", "episodes", "every first pick planned in all states", "as it is", "ratio"]
+    return [grid(columns, lines), said]
+
+
 def episodes(plt: Any) -> Any:
     """Left: Algorithm 2, episodes over those of the base. Right: what learning needs, likewise."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
@@ -310,6 +376,9 @@ TABLES = {
     "needed": learning,
     "questions": questions,
     "stakes": stakes,
+    "growth": growth,
+    "large": large,
+    "turns": turns,
 }
 FIGURES = {"episodes": episodes}
 

@@ -68,3 +68,19 @@ PAIR_FACTORS: dict[str, tuple[float, ...]] = {"horizon": (3, 5, 8), "states": (3
 PAIR_WORLDS = 8
 
 DRAWS = 2000
+
+COST_BASE = {"states": 100, "actions": 4, "horizon": 10, "contexts": 2, "episodes": 4000}
+"""The part on CPU time and memory: random worlds with two next states."""
+
+COST_FACTORS: dict[str, tuple[int, ...]] = {
+    "states": (100, 200, 400),
+    "episodes": (1000, 4000, 16_000),
+    "horizon": (5, 10, 20),
+    "contexts": (2, 3, 4),
+    "actions": (4, 8, 16),
+}
+COST_WORLDS = 1
+COST_LARGE = (1000, 10_000)
+COST_EPISODES = 20_000
+TURNS_STATES = (300, 1000)
+TURNS = 1

@@ -66,7 +66,7 @@ def test_only_short_logs_whose_actions_follow_from_histories_are_copied(monkeypa
     assert imitation.imitated(mixed, model, low) is None
     assert imitation.imitated(simulate(uniform(model), model, 100, seed=1), model, low) is None
     assert imitation.imitated(episodes[:20], model, low) is None  # hardly anything is repeated
-    for name, value in (("SHORT", 99), ("LARGE", 5 * 9 * 3 - 1)):
+    for name, value in (("SHORT", 99), ("_LARGE", 5 * 9 * 3 - 1)):
         with monkeypatch.context() as patch:
             patch.setattr(imitation, name, value)
             assert imitation.imitated(episodes, model, low) is None

@@ -142,7 +142,9 @@ def recover_command(
     contexts: Annotated[str, typer.Option(help="Number of hidden types, or auto to choose (needs episodes).")] = "2",
     weights: options.Weights = None,
     method: Annotated[str, typer.Option(help="best, paper or spectral.")] = "best",
-    prior: Annotated[float, typer.Option(help="Pseudo-count at the average; 0 is maximum likelihood.")] = 1.0,
+    prior: Annotated[
+        float | None, typer.Option(help="Pseudo-count at the average; 0: maximum likelihood; left out: 1, or learned.")
+    ] = None,
     failure: options.Failure = 0.05,
     accuracy: Annotated[float, typer.Option(help="Accuracy that the confidence set's tolerance is for.")] = 0.1,
     deviations: Annotated[

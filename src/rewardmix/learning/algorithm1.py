@@ -54,6 +54,7 @@ from rewardmix.planning import Plan, plan, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery import Choice, Recovery, best
 from rewardmix.recovery.evidence import Evidence
+from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recover import as_weights, estimate_model
 from rewardmix.recovery.recovery_result import Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
@@ -213,7 +214,8 @@ def _as_method(method: Method) -> Method:
 
 def _within_budget(asked: LearnSettings, episodes: int) -> Learned:
     """One round, of all episodes."""
-    return _conclude(asked, _gather(asked, LearnRound(episodes, {"tried": TRIES_TO_REFINE})), "budget")
+    until = {} if is_large(*asked.sizes[:2]) else {"tried": TRIES_TO_REFINE}
+    return _conclude(asked, _gather(asked, LearnRound(episodes, until)), "budget")
 
 
 def _by_rule(asked: LearnSettings) -> Learned:

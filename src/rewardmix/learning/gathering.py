@@ -3,6 +3,10 @@
 Ready is: every action of every state was tried five times, and either pairs are covered (V_0 <= 1/2) or nearly all
 starts of the likelihood ascent end at one optimum. Rooms that nobody entered and signs that pairs have not settled are
 what refinement cannot find out. What is not ready is explored on until pairs are covered, and refined then.
+
+In a large world, of more than 256 state-actions, a budget is too short for that: there refinement gets its share if all
+but one in a hundred actions of the states that were acted in were tried three times, and two of five starts end about
+equally high. It hopes there for the best of what is hardly known, so it corrects itself.
 """
 
 from __future__ import annotations
@@ -10,12 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rewardmix._core.errors import InputError
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import Exploration, ExplorationError, explore
 from rewardmix.learning.learn_settings import LearnSettings
 from rewardmix.learning.refinement import refine, stored_batches
 from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of, with_following
+from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recovery_result import Estimate
 
 COVERED_V0 = 0.5
@@ -29,6 +36,13 @@ eight. To ask for more would spend the episodes that get there on looks at what 
 ONE_OPTIMUM = 0.8
 """Share of the starts of recovery that must end at the same optimum. Signs that pairs have not settled leave several,
 and refinement would never find out: the policies of a model with wrong signs avoid the pairs that would tell."""
+
+FEW_TRIES, ENTERED = 3, 0.99
+"""In a large world: share of the actions of states that were acted in that must have been tried this often."""
+
+SOME_OPTIMA, CLOSE = 0.4, 0.01
+"""In a large world: share of the starts (two of five) that must end within so many nats for each state-action of the
+best. Where some of very many state-actions are hardly known no two ascents end at the same point."""
 
 MOST_REFINED = 1_000_000
 """Larger budgets are explored to the end: rewards are known well by then, and every batch would refit over them."""
@@ -75,7 +89,8 @@ class LearnRound:
 
     Attributes:
         total: episodes at its end, with those before.
-        until: what may end exploration and begin refinement, an argument of ``explore``.
+        until: what may end exploration and begin refinement, an argument of ``explore``; nothing: the whole share of
+            refinement is kept back, and exploration goes on if refinement is not ready.
         number: of the round. Each round of a model has a checkpoint of its own, since it plans at other times than
             the one before.
         after: exploration to go on with.
@@ -102,8 +117,11 @@ def explore_round(asked: LearnSettings, part: LearnRound) -> Gathered:
     """Algorithm 2, until refinement may begin if there may be any, otherwise to the end of the round."""
     spent = part.total - part.room
     most = int(asked.refine * part.total) - spent if asked.refines and part.total <= MOST_REFINED else 0
-    until = {**part.until, "least": part.room - most} if most > 0 else {}
-    found = explore_up_to(asked, part.room, until, part.after, part.folder(asked.known))
+    if most > 0 and not part.until:
+        found = explore_up_to(asked, part.room - most, {}, part.after, part.folder(asked.known))
+    else:
+        until = {**part.until, "least": part.room - most} if most > 0 else {}
+        found = explore_up_to(asked, part.room, until, part.after, part.folder(asked.known))
     return replace(found, following=part.following)
 
 
@@ -158,13 +176,32 @@ def examined(asked: LearnSettings, gathered: Gathered) -> Gathered:
 
 
 def ready(so_far: Gathered, recovery: Estimate) -> bool:
-    """Whether refinement may begin, every action having been tried."""
+    """Whether refinement may begin, every action having been tried where that is asked before."""
+    moments = so_far.exploration.moments
+    if is_large(moments.num_states, moments.num_actions):
+        settled = so_far.exploration.uncertainty <= COVERED_V0 or some_optima(recovery)
+        return entered(so_far.exploration) and settled
     return so_far.exploration.uncertainty <= COVERED_V0 or one_optimum(recovery)
 
 
 def one_optimum(recovery: Estimate) -> bool:
     """Whether nearly all starts ended at the same optimum; with more contexts only the best are listed."""
     return recovery.model.num_contexts == 2 and recovery.reproduced >= ONE_OPTIMUM * len(recovery.starts)
+
+
+def entered(exploration: Exploration) -> bool:
+    """Whether nearly all actions of the states that were acted in were tried a few times."""
+    moments = exploration.moments
+    visits = moments.visits.reshape(moments.num_states, -1)
+    tried = visits[visits.any(axis=1)] >= FEW_TRIES
+    return bool(tried.sum() >= ENTERED * tried.size)
+
+
+def some_optima(recovery: Estimate) -> bool:
+    """Whether many starts ended about as high as the best."""
+    heights = np.array([ascent.objective for ascent in recovery.starts])
+    slack = CLOSE * recovery.model.num_states * recovery.model.num_actions
+    return bool((heights >= heights.max() - slack).mean() >= SOME_OPTIMA)
 
 
 def refined(asked: LearnSettings, so_far: Gathered, recovery: Estimate, episodes: int) -> Gathered:
@@ -179,6 +216,7 @@ def refined(asked: LearnSettings, so_far: Gathered, recovery: Estimate, episodes
             whole,
             recovery,
             episodes=episodes,
+            prior=so_far.evidence.strength(asked.question(None)),
             seed=asked.seed,
             on_update=asked.teller("refine", played),
             checkpoint=asked.folder(f"refinement/{played + episodes:012d}"),

@@ -4,6 +4,14 @@
         draw a model that the episodes so far could have come from   (EM on resampled episodes)
         play the best policy of that model
 
+In a large world (more than 256 state-actions) a budget leaves few visits to each, and another draw comes instead:
+
+        fit a model to the episodes so far; let every reward be HOPE standard deviations better than the fit
+        play the best policy of that model
+
+The bootstrap draws nothing else where a reward was seen once or never, so a state-action that began badly is avoided
+for good; hope tries it again.
+
 Exploration looks at every pair that can be reached, whether or not a good policy would ever go there. This looks where
 some plausible model says that it pays (posterior sampling, with the bootstrap for a posterior). Its actions follow the
 rewards of the same episode, so its episodes must not be averaged: recovery counts them in the likelihood and for the
@@ -27,10 +35,14 @@ from rewardmix._core.checks import Floats, InputError, as_count, refuse
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes, pack_episodes, unpack_episodes
 from rewardmix.model import RewardMixingMDP
+from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
-from rewardmix.recovery.bootstrap import resampled
-from rewardmix.recovery.recovery_result import Recovered
+from rewardmix.recovery.bags import bags_of
+from rewardmix.recovery.bootstrap import mixture_of_model, refitted, resampled
+from rewardmix.recovery.likelihood import Mixture, e_step
+from rewardmix.recovery.pooling import is_large
+from rewardmix.recovery.recovery_result import Recovered, assembled
 from rewardmix.simulation import simulate
 
 BATCHES = 8
@@ -39,6 +51,10 @@ BATCHES = 8
 ELSEWHERE = 3
 """Random starts of each refit. One that begins at the recovered model alone stays on its hill of the likelihood: with
 the signs of a rarely seen state wrong, no draw would ever play what shows it."""
+
+HOPE = 2.0
+"""Standard deviations of a reward's mean that it is played as better, in a large world. One to three do about equally
+well; without any, what began badly stays unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +77,7 @@ def refine(
     *,
     episodes: int,
     batches: int = BATCHES,
+    prior: float = 1.0,
     gap: float = 1e-2,
     seed: int = 0,
     on_update: Callable[[int], None] | None = None,
@@ -74,6 +91,7 @@ def refine(
         found: a model recovered from them, where the refits begin.
         episodes: how many to play.
         batches: in how many parts; after each, the next model is drawn from all episodes so far.
+        prior: pseudo-count of the refits, as for ``recover``.
         gap: of the plans; a plausible model is no better known than that.
         seed: the same seed gives the same episodes of a model; an environment goes on from where it stands.
         on_update: called with the number of episodes played.
@@ -93,7 +111,7 @@ def refine(
             if batch is None:
                 drawing = seed_for(seed, Role.REFINEMENT, len(gathered), number)
                 playing = seed_for(seed, Role.REFINED_EPISODES, len(gathered), number)
-                policy = _plausible(gathered + played, found, gap, drawing, batches)
+                policy = _plausible(gathered + played, found, prior, gap, drawing, batches)
                 batch = _played(env_or_model, policy, int(share), playing, gathered)
                 if folder is not None:
                     _save(folder / name, batch, settings)
@@ -105,10 +123,40 @@ def refine(
     return Refinement(played)
 
 
-def _plausible(episodes: Episodes, found: Recovered, gap: float, seed: int, batches: int) -> Controller:
-    """The best policy of one resampled model; all batches together may plan as long as one plan of ``learn``."""
-    (model,) = resampled(episodes, found, resamples=1, seed=seed, elsewhere=ELSEWHERE)
+def _plausible(episodes: Episodes, found: Recovered, prior: float, gap: float, seed: int, batches: int) -> Controller:
+    """The best policy of one plausible model; all batches together may plan as long as one plan of ``learn``."""
+    if is_large(episodes.num_states, episodes.num_actions):
+        model = hopeful(episodes, found, prior)
+    else:
+        (model,) = resampled(episodes, found, resamples=1, prior=prior, seed=seed, elsewhere=ELSEWHERE)
     return plan(model, gap=gap, work_limit=usual_work(model) / batches).policy
+
+
+def hopeful(episodes: Episodes, found: Recovered, prior: float) -> RewardMixingMDP:
+    """The model of these episodes, fitted from ``found``, with every reward ``HOPE`` standard deviations better.
+
+    The mean reward of x in context m with n visits, by the fit, has the variance of the law over n + prior + 1, as if
+    the law were drawn from its pseudo-counts. As much chance goes to the largest reward as lifts the mean so far.
+    """
+    start = mixture_of_model(found.model, episodes)
+    average = (start.weights[:, None, None] * start.laws).sum(axis=0)
+    model = refitted(episodes, found.model, weights=found.fixed_weights, prior=prior, average=average)
+    fitted = mixture_of_model(model, episodes)
+    visits = e_step(bags_of(episodes), fitted).outcomes.sum(axis=2)
+    laws = lifted(fitted.laws, visits + prior, episodes.reward_values)
+    moves = Moments.of_moves(episodes)
+    return assembled(episodes, Mixture(fitted.weights, laws), moves.initial_estimate(), moves.transition_estimate()[0])
+
+
+def lifted(laws: Floats, counts: Floats, values: Floats) -> Floats:
+    """(M, X, Z) laws with their means ``HOPE`` standard deviations higher, each known from (M, X) ``counts``."""
+    mean = (laws * values).sum(axis=2)
+    spread = np.sqrt(np.maximum((laws * values**2).sum(axis=2) - mean**2, 0.0) / (counts + 1.0))
+    room = values[-1] - mean
+    share = np.where(room > 0, np.minimum(HOPE * spread / np.where(room > 0, room, 1.0), 1.0), 0.0)[..., None]
+    best = np.zeros(values.size)
+    best[-1] = 1.0
+    return np.asarray((1.0 - share) * laws + share * best)
 
 
 def _played(world: Any, policy: Controller, count: int, seed: int, like: Episodes) -> Episodes:

@@ -259,7 +259,8 @@ def _recovered(
 
     mixture = mixture_of_model(start.model, data.schema)
     average = shares(expect(mixture).outcomes.sum(axis=0))
-    done = ascend(expect, mixture, average=average, prior=question.prior, weights=start.fixed_weights, name="sample")
+    prior = evidence.strength(question)
+    done = ascend(expect, mixture, average=average, prior=prior, weights=start.fixed_weights, name="sample")
     scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
     whole = replace(evidence, bags=scaled)
     like = None if question.start is None else question.start[1]

@@ -33,7 +33,7 @@ from rewardmix.policy import Controller
 SHORT = 500
 """Episodes of a short log, at most."""
 
-LARGE = 1e6
+_LARGE = 1e6
 """Moves (step, state, action, next state) of a large world, which is not imitated: planning for it again takes long."""
 
 REPEATED = 30
@@ -126,7 +126,7 @@ def imitated(episodes: Episodes, model: RewardMixingMDP, low: RewardMixingMDP) -
         model: fitted to it.
         low: with lower rewards; says what to do in states where the log has never been.
     """
-    if len(episodes) > SHORT or model.horizon * model.num_states**2 * model.num_actions > LARGE:
+    if len(episodes) > SHORT or model.horizon * model.num_states**2 * model.num_actions > _LARGE:
         return None
     steps = steps_of(episodes, model)
     histories = histories_of(steps, model.num_states, model.num_values)

@@ -140,7 +140,7 @@ def held_out(
     if fresh.sum() < 2 or (~fresh).sum() < 2:
         return None, None
     rest, left = episodes[~fresh], episodes[fresh]
-    other = refitted(rest, found.model, weights=found.fixed_weights, prior=question.prior)
+    other = refitted(rest, found.model, weights=found.fixed_weights, prior=question.pseudo_count)
     if other.num_states < found.model.num_states:  # only if no episode of the rest ended early
         return None, None
     bags = bags_of(left)
@@ -171,7 +171,7 @@ def bootstrap_value(
     """Value and regret of the policy in models of resampled episodes, scaled to the length of the whole log."""
     rng = generator(question.seed, Role.LOG_RESAMPLES)
     size = min(len(episodes), MOST_RESAMPLED)
-    models = refits(episodes, found, rng, resamples, size=size, prior=question.prior)
+    models = refits(episodes, found, rng, resamples, size=size, prior=question.pseudo_count)
     judged = judge_each(policy, models, resamples, gap=max(gap, 1e-3), on_update=on_update)
     model = found.model
     shrink = math.sqrt(size / total)

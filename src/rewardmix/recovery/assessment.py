@@ -192,7 +192,7 @@ def _errors(evidence: Evidence, question: Question, mixture: Mixture, candidates
     seen = e_step(bags, mixture)
     free = candidates.source == "estimated"
     centre = evidence.centre(bags)
-    errors, weight_errors = standard_errors(bags, mixture, seen, centre, question.prior, free_weights=free)
+    errors, weight_errors = standard_errors(bags, mixture, seen, centre, evidence.strength(question), free_weights=free)
     if evidence.bags is None:  # each visit is in many pairs: the tables know less than their counts say
         samples = (
             np.maximum(evidence.moments.samples, 1) if evidence.moments is not None else np.ones(mixture.laws.shape[1])

@@ -15,6 +15,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.bags import Bags, bags_of, merge_bags
 from rewardmix.recovery.confidence_set import ConfidenceSet, Radius, confidence_set, hoeffding
+from rewardmix.recovery.pooling import is_large, pooled, strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +25,21 @@ class Question:
     Attributes:
         num_contexts: M.
         weights: (M,) if they are known.
-        prior: pseudo-count at the average for each x and context.
+        prior: pseudo-count at the centre for each x and context; None: learned in a large world, 1 in others.
         seed: of the random starts.
         start: (weights (M,), laws (M, X, Z)) of an earlier model: one more start, whose order the contexts keep.
     """
 
     num_contexts: int = 2
     weights: Floats | None = None
-    prior: float = 1.0
+    prior: float | None = None
     seed: int = 0
     start: tuple[Floats, Floats] | None = None
+
+    @property
+    def pseudo_count(self) -> float:
+        """What was asked for, or 1: for refits of parts, that are not asked what they show."""
+        return 1.0 if self.prior is None else self.prior
 
 
 @short
@@ -56,14 +62,27 @@ class Evidence:
     def centre(self, bags: Bags) -> Floats:
         """(X, Z) law that a prior on the laws behind ``bags`` pulls to.
 
+        In a large world it is itself pulled to the law of the world.
         The average over the blind episodes: one that includes episodes that follow rewards is pulled by what these
         looked for. Only where no blind episode went is there nothing better. For a log no episode is known to be blind,
         and the average over all of it has to do; a pseudo-count is all that hangs on it.
         """
         if self.blind is None or self.blind is bags or self.bags is not bags:
-            return bags.average
-        seen = self.blind.occurrences.sum(axis=1, keepdims=True) > 0
-        return np.where(seen, self.blind.average, bags.average)
+            return self._pooled(bags.average, bags.occurrences.sum(axis=1))
+        visits, others = self.blind.occurrences.sum(axis=1), bags.occurrences.sum(axis=1)
+        average = np.where(visits[:, None] > 0, self.blind.average, bags.average)
+        return self._pooled(average, np.where(visits > 0, visits, others))
+
+    def _pooled(self, average: Floats, visits: Floats) -> Floats:
+        large = is_large(self.confidence.num_states, self.confidence.num_actions)
+        return average if self.moments is None or not large else pooled(average, visits, self.moments.outcomes)
+
+    def strength(self, question: Question) -> float:
+        """The pseudo-count at the centre: what was asked for, or what a large world shows."""
+        if question.prior is not None:
+            return question.prior
+        large = is_large(self.confidence.num_states, self.confidence.num_actions)
+        return strength(self.moments, question.num_contexts) if self.moments is not None and large else 1.0
 
 
 def afford_data(data: Any, following: Any, contexts: int) -> None:

@@ -65,12 +65,12 @@ def ascend_many(
     """A little way from every start, to the end from the most promising, which are returned."""
     bags = evidence.bags
     assert bags is not None
-    as_number("prior", question.prior, above=-1e-300)
+    prior = as_number("prior", evidence.strength(question), above=-1e-300)
     rng = generator(question.seed, Role.CONTEXT_STARTS, question.num_contexts)
     sample = bags if bags.counts.size <= SCREENED else _share(bags, SCREENED)
     if not evidence.confidence.first.size:
         return [_one_law(bags, question)]
-    settings: dict[str, Any] = {"average": evidence.centre(bags), "prior": question.prior, "tolerance": tolerance}
+    settings: dict[str, Any] = {"average": evidence.centre(bags), "prior": prior, "tolerance": tolerance}
     settings["weights"] = question.weights
     short = [
         ascend(partial(e_step, sample), mixture, max_iterations=SCREENING, name=name, **settings)

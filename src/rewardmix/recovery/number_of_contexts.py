@@ -159,9 +159,9 @@ def _fitted_to_all(evidence: Evidence, question: Question, fits: list[Fit]) -> M
     bags = evidence.bags
     assert bags is not None
     start = max(fits, key=lambda fit: e_step(bags, fit.mixture).loglik)
-    centre, tolerance = evidence.centre(bags), _CLOSE / bags.total
+    centre, prior, tolerance = evidence.centre(bags), evidence.strength(question), _CLOSE / bags.total
     return ascend(
-        lambda mixture: e_step(bags, mixture), start.mixture, average=centre, prior=question.prior, tolerance=tolerance
+        lambda mixture: e_step(bags, mixture), start.mixture, average=centre, prior=prior, tolerance=tolerance
     ).mixture
 
 

@@ -69,7 +69,7 @@ def _candidates(evidence: Evidence, question: Question) -> Candidates:
         partial(e_step, found.bags),
         Mixture(weights, 0.99 * laws + 0.01 * average),  # off the boundary, where EM would stay
         average=average,
-        prior=question.prior,
+        prior=evidence.strength(question),
         weights=None if found.source == "estimated" else found.best.mixture.weights,
         name="earlier model",
     )
@@ -97,7 +97,7 @@ def _two_contexts(evidence: Evidence, question: Question) -> Candidates:
         partial(e_step, bags),
         all_starts(start, question, rng),
         average=evidence.centre(bags),
-        prior=question.prior,
+        prior=evidence.strength(question),
         weights=None if source == "estimated" else start.weights,
     )
     return Candidates("best", fits, source, bags, start.fit.gross, int(start.undecided.size))
@@ -173,7 +173,7 @@ def recover(
     moments: Moments | None = None,
     num_contexts: int = 2,
     weights: ArrayLike | None = None,
-    prior: float = 1.0,
+    prior: float | None = None,
     method: Method = best,
     seed: int = 0,
     failure: float = 0.05,
@@ -191,7 +191,8 @@ def recover(
         moments: of ``data``, if it is episodes and they were counted already.
         num_contexts: M; ``choose_contexts`` finds it.
         weights: (M,) if known; "uniform" for equal ones; None to estimate them.
-        prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood.
+        prior: pseudo-count at the average for each state-action and context; 0 is plain maximum likelihood. Left out it
+            is 1, or in a world of more than 256 state-actions what the data show (``recovery/pooling.py``).
         method: ``best``, ``algorithm_3``, ``spectral`` or ``sweep_weights(...)`` of ``rewardmix.recovery``, or a
             function like them.
         seed: of the random starts.
@@ -202,14 +203,15 @@ def recover(
     contexts = as_count("num_contexts", num_contexts, least=2)
     if not callable(method):
         refuse("method", quoted(method), "a function: best, algorithm_3, spectral or sweep_weights(...)")
-    if not (isinstance(prior, int | float) and prior == 0):
+    if prior is not None and not (isinstance(prior, int | float) and prior == 0):
         as_number("prior", prior, above=0.0)
     as_number("failure", failure, above=0.0, below=1.0)
     as_number("accuracy", accuracy, above=0.0)
     if not callable(radius):
         refuse("radius", quoted(radius), "a function: hoeffding or normal(3.0) of rewardmix.recovery")
     afford_data(data, following, contexts)
-    question = Question(contexts, as_weights(weights, contexts), float(prior), as_seed("seed", seed))
+    pseudo = None if prior is None else float(prior)
+    question = Question(contexts, as_weights(weights, contexts), pseudo, as_seed("seed", seed))
     evidence = evidence_of(data, following, moments=moments, failure=failure, accuracy=accuracy, radius=radius)
     return method(evidence, question)
 

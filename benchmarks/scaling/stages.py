@@ -1,0 +1,78 @@
+"""CPU time and peak memory of each stage of learning, in a process of its own.
+
+python benchmarks/scaling/stages.py SPEC
+
+SPEC is JSON: the sizes of a random world with two next states, the episodes, and which stages. Imports nothing of the
+benchmarks, so that it can be run with the source of another checkout before this one on the path.
+"""
+
+import os
+
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import rewardmix as rm
+from rewardmix.planning import usual_work
+
+SMALL = {"states": 12, "actions": 3, "horizon": 6, "episodes": 3000}
+"""What is run first, so that kernels are compiled."""
+
+
+def memory(key: str) -> float:
+    """MiB: VmRSS, what the process has now, or VmHWM, the most since the mark was reset."""
+    found = re.search(rf"{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def measured(call: Callable[[], Any], idle: float) -> tuple[Any, dict[str, float]]:
+    """The result of a call, its CPU seconds, and the most memory beyond that of the idle process, in MiB."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    begin = time.process_time()
+    result = call()
+    return result, {"cpu": round(time.process_time() - begin, 4), "memory": round(memory("VmHWM") - idle, 2)}
+
+
+def run(spec: dict[str, Any], stages: list[str]) -> dict[str, dict[str, float]]:
+    """Every stage on what those before it made."""
+    sizes = {name: spec[name] for name in ("states", "actions", "horizon")}
+    contexts, episodes, seed = spec.get("contexts", 2), spec["episodes"], spec.get("seed", 0)
+    world: Any = rm.problems.make("random", **sizes, contexts=contexts, successors=2, seed=seed)
+    idle, out = memory("VmRSS"), dict[str, dict[str, float]]()
+    if "explore" in stages:
+        explored, out["explore"] = measured(lambda: rm.explore(world, episodes=episodes, seed=seed), idle)
+    if "recover" in stages:
+        kept, counts = explored.gathered, explored.moments
+        ask: dict[str, Any] = {"moments": counts, "num_contexts": contexts, "seed": seed}
+        found, out["recover"] = measured(lambda: rm.recover(kept, **ask), idle)
+    if "refine" in stages:
+        from rewardmix.learning.refinement import refine
+
+        _, out["refine"] = measured(lambda: refine(world, kept, found, episodes=episodes, seed=seed), idle)
+    if "plan" in stages:
+        limit = usual_work(found.model)
+        _, out["plan"] = measured(lambda: rm.plan(found.model, gap=1e-3, work_limit=limit), idle)
+    if "learn" in stages:
+        ask = {"episodes": episodes, "num_contexts": contexts, "seed": seed, "resamples": 0}
+        learned, out["learn"] = measured(lambda: rm.learn(world, **ask), idle)
+        out["learn"]["share"] = learned.certificate.truth.share
+    return out
+
+
+def main() -> None:
+    """A small world first, then the one that was asked for."""
+    spec = json.loads(sys.argv[1])
+    stages = spec.pop("stages")
+    run({**SMALL, "contexts": spec.get("contexts", 2)}, stages)
+    print(json.dumps(run(spec, stages)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""What state-actions say of each other: in a large world, how far a law that was seen a few times may be believed.
+
+Rewards are shrunk twice, the average of a state-action x towards the law of the world and the laws of the contexts
+towards the average, each as far as best linear prediction does. With n visits of x
+
+    centre(x) = (n average(x) + b world) / (n + b)            b = noise / signal of averages
+    p_m(x)    = (n_m observed_m(x) + a centre(x)) / (n_m + a)  a = noise / signal of the distance of contexts
+
+Both ratios are learned from counts alone, without a fit, by sums that are unbiased however thin the counts are:
+
+    square   = E |average(x)|^2          from pairs of visits of one x:  sum_z n_z (n_z - 1) / (n (n - 1))
+    distance = E sum_m w_m |p_m(x) - average(x)|^2
+    distance^2 / (M - 1) = E |covariance(x, y)|^2    from pairs of samples k, l of one pair (x, y), u_k the indicator of
+                                                     the k-th reward at x minus the average, v_k that at y:
+                                                     (u_k . u_l) (v_k . v_l)
+
+The last equation takes distances at x and y for independent, and for M > 2 contexts for directions that are. Then
+
+    b = (1 - square) / (square - |world|^2)              a = (1 - 1 / M) (1 - square - distance) / distance
+
+In a small world there is too little to learn either from; there a is 1 and b is 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardmix._core.checks import Floats
+from rewardmix.moments import Moments
+
+LARGE = 256
+"""A world of more state-actions than this is large."""
+
+LEAST, MOST = 0.5, 5.0
+"""What a learned pseudo-count may be. It speaks of all state-actions, and a few that differ much must be heard."""
+
+
+def is_large(states: int, actions: int) -> bool:
+    """Whether a world is large."""
+    return states * actions > LARGE
+
+
+def world_law(outcomes: NDArray[np.int64]) -> tuple[Floats, float, float]:
+    """((Z,) world, square, b) from (X, Z) how often x paid z."""
+    visits = outcomes.sum(axis=1)
+    counts, n = outcomes[visits > 1].astype(np.float64), visits[visits > 1].astype(np.float64)[:, None]
+    if not counts.size:
+        values = outcomes.shape[1]
+        return np.full(values, 1.0 / values), 1.0 / values, MOST
+    pairs = float((n - 1.0).sum())
+    world = (counts * (n - 1.0) / n).sum(axis=0) / pairs
+    square = float((counts * (counts - 1.0) / n).sum()) / pairs
+    return world, square, _ratio(1.0 - square, square - float((world * world).sum()))
+
+
+def mean_square_covariance(moments: Moments) -> float:
+    """E |covariance(x, y)|^2 over pairs of samples; NaN where no pair was seen twice.
+
+    An average takes its own samples along, which makes two deviations from it correlate by minus variance over visits;
+    what that leaves of the product of two is taken off.
+    """
+    x, y = moments.pairs
+    kept = (x != y) & (moments.pair_samples > 1)
+    if not kept.any():
+        return math.nan
+    x, y, tables = x[kept], y[kept], moments.pair_tables[kept].astype(np.float64)
+    visits = np.maximum(moments.samples, 1)[:, None]
+    average = moments.outcomes / visits
+    length = (average * average).sum(axis=1)
+    spare = (1.0 - length) / np.maximum(visits[:, 0] - 1.0, 1.0)  # variance over visits
+    mine, theirs, n = tables.sum(axis=2), tables.sum(axis=1), tables.sum(axis=(1, 2))
+    one, two = average[x], average[y]
+    centred = tables - mine[:, :, None] * two[:, None, :] - one[:, :, None] * theirs[:, None, :]
+    centred += n[:, None, None] * one[:, :, None] * two[:, None, :]
+    far_one = 1.0 - 2.0 * one + length[x][:, None]  # |indicator of z - average|^2
+    far_two = 1.0 - 2.0 * two + length[y][:, None]
+    each = (tables * far_one[:, :, None] * far_two[:, None, :]).sum(axis=(1, 2))
+    pairs = n * (n - 1.0)
+    found = (centred * centred).sum(axis=(1, 2)) - each - pairs * spare[x] * spare[y]
+    return float(found.sum() / pairs.sum())
+
+
+def strength(moments: Moments, contexts: int) -> float:
+    """a: the pseudo-count of each law at its centre."""
+    found = mean_square_covariance(moments)
+    if math.isnan(found):
+        return 1.0
+    _, square, _ = world_law(moments.outcomes)
+    distance = math.sqrt(max(found, 0.0) * (contexts - 1))
+    return _ratio((1.0 - 1.0 / contexts) * (1.0 - square - distance), distance)
+
+
+def pooled(average: Floats, visits: Floats, outcomes: NDArray[np.int64]) -> Floats:
+    """(X, Z) centre: (X, Z) averages over (X,) visits, pulled to the law of the world that ``outcomes`` show."""
+    world, _, pull = world_law(outcomes)
+    n = visits[:, None]
+    return np.asarray((n * average + pull * world) / (n + pull))
+
+
+def _ratio(noise: float, signal: float) -> float:
+    return min(max(noise / signal, LEAST), MOST) if signal > 0.0 else MOST

@@ -1,0 +1,112 @@
+"""Pseudo-counts that a large world learns from its counts: unbiased sums, their slow twins, and what they change."""
+
+import numpy as np
+import pytest
+
+from rewardmix import problems
+from rewardmix.exploration import explore
+from rewardmix.recovery import aligned, recover
+from rewardmix.recovery.evidence import Question, evidence_of
+from rewardmix.recovery.pooling import LARGE, LEAST, MOST, mean_square_covariance, pooled, strength, world_law
+
+
+def large(**options):
+    return problems.make("random", states=150, actions=2, horizon=10, successors=2, **options)
+
+
+@pytest.fixture(scope="module")
+def explored():
+    world = large(seed=3)
+    return world, explore(world, episodes=8000, seed=1)
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.0, 0.5, 1.0)])
+def test_sums_are_those_of_plain_loops(values):
+    moments = explore(
+        problems.make("random", states=3, actions=2, horizon=5, reward_values=values, seed=2), episodes=60, seed=0
+    ).moments
+    square = weights = 0.0
+    world = np.zeros(len(values))
+    for counts in moments.outcomes:
+        n = counts.sum()
+        if n > 1:
+            square += (n - 1) * sum(c * (c - 1) for c in counts) / (n * (n - 1))
+            world += (n - 1) * counts / n
+            weights += n - 1
+    found = world_law(moments.outcomes)
+    np.testing.assert_allclose(found[0], world / weights, rtol=1e-12)
+    assert found[1] == pytest.approx(square / weights, rel=1e-12)
+    assert mean_square_covariance(moments) == pytest.approx(sampled_twice(moments), rel=1e-9)
+
+
+def sampled_twice(moments):
+    """Every two samples of every pair, one after the other."""
+    total = number = 0.0
+    average = moments.frequencies
+    for x, y, table in zip(*moments.pairs, moments.pair_tables, strict=True):
+        if x == y:
+            continue
+        samples = [(z, v) for z in range(len(table)) for v in range(len(table)) for _ in range(table[z, v])]
+        chance = 1.0
+        for point in (x, y):
+            chance *= (1.0 - (average[point] ** 2).sum()) / max(moments.samples[point] - 1, 1)
+        for k, (z, v) in enumerate(samples):
+            for other, (a, b) in enumerate(samples):
+                if k != other:
+                    one = np.dot(np.eye(len(table))[z] - average[x], np.eye(len(table))[a] - average[x])
+                    two = np.dot(np.eye(len(table))[v] - average[y], np.eye(len(table))[b] - average[y])
+                    total += one * two - chance
+                    number += 1
+    return total / number
+
+
+def test_uniform_laws_have_the_pseudo_counts_of_a_uniform_prior():
+    """Of U(0, 1) rewards and two contexts a = 2 and b = 5, by their variances 1/12 and 1/24."""
+    both = []
+    for seed in range(4):
+        moments = explore(large(seed=10 + seed), episodes=6000, seed=seed).moments
+        both.append((strength(moments, 2), world_law(moments.outcomes)[2]))
+    a, b = np.mean(both, axis=0)
+    assert a == pytest.approx(2.0, abs=0.35)
+    assert b == pytest.approx(5.0, abs=0.35)  # at most MOST
+
+
+def test_contexts_that_hardly_differ_are_pulled_together_as_far_as_allowed():
+    moments = explore(large(seed=3, separation=0.03), episodes=3000, seed=1).moments
+    assert strength(moments, 2) == MOST
+    assert LEAST <= strength(explore(large(seed=3), episodes=3000, seed=1).moments, 3) <= MOST
+
+
+def test_thin_counts_are_pulled_to_the_law_of_the_world_and_thick_ones_are_not():
+    average = np.array([[1.0, 0.0], [1.0, 0.0]])
+    outcomes = np.array([[6, 4], [5, 5], [3, 7]])
+    world, _, pull = world_law(outcomes)
+    thin, thick = pooled(average, np.array([1.0, 1e6]), outcomes)
+    np.testing.assert_allclose(thin, (average[0] + pull * world) / (1.0 + pull))
+    np.testing.assert_allclose(thick, average[1], atol=1e-5)
+
+
+def test_a_small_world_keeps_its_average_and_one_pseudo_count():
+    world = problems.make("random", states=LARGE // 2, actions=2, horizon=5, successors=2)
+    evidence = evidence_of(explore(world, episodes=300, seed=0).gathered)
+    assert evidence.strength(Question()) == 1.0
+    assert evidence.centre(evidence.bags) is evidence.bags.average
+
+
+def test_what_is_asked_for_is_kept(explored):
+    evidence = evidence_of(explored[1].gathered)
+    assert evidence.strength(Question(prior=0.0)) == 0.0
+    assert evidence.strength(Question(prior=3.0)) == 3.0
+    assert 1.4 < evidence.strength(Question()) < 2.8
+    assert not np.array_equal(evidence.centre(evidence.bags), evidence.bags.average)
+
+
+def test_learned_pseudo_counts_bring_rewards_nearer_to_the_truth():
+    world = large(seed=4)
+    episodes = explore(world, episodes=800, seed=2).gathered
+
+    def error(**options):
+        model = aligned(recover(episodes, seed=0, **options).model, world)
+        return np.sqrt(((model.rewards - world.rewards) ** 2).mean())
+
+    assert error() < 0.97 * error(prior=1.0)
