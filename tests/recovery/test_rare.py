@@ -14,7 +14,7 @@ from rewardmix.recovery import recover
 from rewardmix.recovery.bags import bags_of
 from rewardmix.recovery.evidence import Question, evidence_of
 from rewardmix.recovery.likelihood import Mixture, ascend, e_step
-from rewardmix.recovery.rare_start import _pull, rare_fits
+from rewardmix.recovery.rare_start import _distinct, _pull, rare_fits
 
 recovering = importlib.import_module("rewardmix.recovery.recover")
 
@@ -123,3 +123,11 @@ def test_random_mixtures_of_three_values_are_found_too():
     evidence = evidence_of(episodes)
     goal = ascend(partial(e_step, evidence.bags), truth, average=evidence.bags.average).objective
     assert recovering._candidates(evidence, Question(2)).best.objective > goal - 0.1
+
+
+def test_directions_along_which_nothing_lies_are_passed_over_in_silence():
+    places = np.zeros((4, 2))
+    places[:, 1] = [3.0, -1.0, -1.0, -1.0]
+    first, second = _distinct(places, np.ones(4))
+    assert np.array_equal(first, places[:, 1])
+    assert not second.any()

@@ -153,7 +153,7 @@ def _residuals(direction: Floats, laws: Floats) -> Floats:
 
 def _distinct(places: Floats, counts: Floats) -> list[Floats]:
     """The columns that are most skewed, and not like each other."""
-    size = np.sqrt(np.maximum((counts[:, None] * places**2).sum(axis=0), 1e-300))
+    size = np.sqrt(np.maximum((counts[:, None] * places**2).sum(axis=0), 1e-200))  # its third power is a number too
     skewness = (counts[:, None] * places**3).sum(axis=0) / size**3
     taken: list[int] = []
     for k in np.argsort(-skewness, kind="stable"):
