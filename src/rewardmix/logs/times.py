@@ -73,7 +73,7 @@ class Span:
 
     @property
     def texts(self) -> tuple[str, str] | None:
-        """Both ends to the second, as 2026-11-16T09:30:00, and in UTC where the column has a zone."""
+        """Both ends to the second, in ISO 8601, and in UTC where the column has a zone."""
         if self.first is None or self.last is None:
             return None
         begins, ends = (str(np.datetime64(moment, "ns").astype("datetime64[s]")) for moment in (self.first, self.last))
