@@ -38,7 +38,7 @@ class Question:
 
     @property
     def pseudo_count(self) -> float:
-        """What was asked for, or 1: for refits of parts, that are not asked what they show."""
+        """What was asked for, or 1, for refits of parts; they are not asked what they show."""
         return 1.0 if self.prior is None else self.prior
 
 

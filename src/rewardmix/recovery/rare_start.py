@@ -69,7 +69,11 @@ def rare_fits(
     bags, mixture = evidence.bags, best.mixture
     if bags is None or not bags.has_triples or (mixture.num_contexts == 2 and _clear(bags, best)):
         return []
-    settings: dict[str, Any] = {"average": evidence.centre(bags), "prior": evidence.strength(question), "weights": weights}
+    settings: dict[str, Any] = {
+        "average": evidence.centre(bags),
+        "prior": evidence.strength(question),
+        "weights": weights,
+    }
     rng = generator(question.seed, Role.RARE_STARTS, mixture.num_contexts)
     tried = [
         ascend(expect, start, max_iterations=TRIED, name=f"rare {number + 1}", **settings)
