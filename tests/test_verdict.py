@@ -53,6 +53,13 @@ def test_more_episodes_are_asked_for_in_proportion():
     assert said(gain=-1.0, regret=3.0).numbers["share"] == 0.0
 
 
+def test_a_policy_that_earns_less_than_the_best_fixed_one_is_called_worse():
+    found = said("exact", gain=-0.25, regret=1.0, gain_evidence="exact")
+    assert found.sentence == "Worse than not adapting: -0.250 an episode, exact in a known world."
+    assert said(gain=-0.25, regret=1.0).what == "collect more"  # planned, so not said
+    assert said("exact", gain=-0.004, regret=1.0, gain_evidence="exact").what == "collect more"
+
+
 def test_good_enough_is_nine_tenths_of_what_adapting_gains():
     assert said(gain=0.91, regret=0.09).what == "good enough"
     assert said(gain=0.89, regret=0.11).what == "collect more"
@@ -93,6 +100,9 @@ def test_a_run_has_a_verdict():
     few = rm.learn(shop, episodes=8, resamples=2)
     found = rm.report.summarise(learned_findings(few, title="few", truth=shop))["verdict"]
     assert (found["what"], few.certificate.truth.share < 0.9) == ("collect more", True)
+    bad = rm.learn(shop, episodes=30, resamples=2)
+    found = rm.report.summarise(learned_findings(bad, title="bad", truth=shop))["verdict"]
+    assert (found["what"], bad.certificate.truth.share < 0.0) == ("worse", True)
     earned = rm.earn("shop", episodes=300)
     assert rm.report.summarise(earned_findings(earned, title="earned"))["verdict"]["what"] == "keep earning"
     rm.report.page(summary)

@@ -19,6 +19,8 @@ ENOUGH = 0.9
 
 WORTHLESS = 0.01
 """Adapting that gains less than this share of what the best fixed policy earns is not worth it."""
+WORSE = 0.001
+"""Share of that which a policy earns less than it, at least, where it is called worse."""
 
 SHARE_OF_SESSIONS = 0.1
 """Of the sessions, to try a policy on."""
@@ -54,6 +56,10 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "far off": (
         "Far from good enough: about {share:.0f} % of what adapting can gain, {evidence}.",
         "Collect many times as many episodes, or make one of states and actions that are alike.",
+    ),
+    "worse": (
+        "Worse than not adapting: {gain:.3f} an episode, {evidence}.",
+        "Play the best policy that does not adapt, and collect many times as many episodes.",
     ),
     "try it": (
         "Promising, but nobody has played it: {value:.2f} an episode {evidence}, {gain:+.2f} over not adapting.",
@@ -175,6 +181,8 @@ def _nothing_to_gain(grounds: Grounds) -> Verdict | None:
 def _standing_of(grounds: Grounds) -> Verdict:
     """How good the policy is, and how that is known."""
     lost = grounds.lost
+    if grounds.gain_evidence == "exact" and (grounds.gain or 0.0) < -WORSE * abs(grounds.fixed or 0.0):
+        return _say("worse", gain=grounds.gain, evidence=EVIDENCE["exact"])
     if lost > 1.0 - ENOUGH:
         times = lost / (1.0 - ENOUGH)
         how = "exact in a known world" if grounds.regret_evidence == "exact" else "by resampled episodes"
