@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from scipy import stats
+from scipy.sparse import csr_array
 
 from oracles import all_markov_policies, best_value, policy_value, trajectories
-from rewardmix import BeliefPolicy, InputError, evaluate, make_env, problems, uniform
+from rewardmix import BeliefPolicy, InputError, evaluate, evaluation, make_env, plan, problems, uniform
 from rewardmix.evaluation import interval
 from strategies import models, models_and_policies, random_controller
 
@@ -72,3 +75,23 @@ def test_misfits_are_refused():
     controller = random_controller(model, np.random.default_rng(0))
     with pytest.raises(InputError, match="policy: found a controller that plays action 3, expected actions below 2"):
         evaluate(controller, small)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("contexts", [2, 4])
+def test_nodes_that_no_path_enters_do_not_matter(sparse, contexts, monkeypatch):
+    """Valued by entered nodes alone, to the last bit; nodes that no history comes to are left out."""
+    model = problems.make("random", states=9, actions=3, horizon=5, contexts=contexts, successors=2, seed=4)
+    model = replace(model, initial=np.eye(9)[2])
+    policy = plan(model, gap=1e-3, work_limit=2e7).policy
+    if sparse:
+        model = replace(model, transition=csr_array(model.transition_rows))
+    whole = evaluate(policy, model).value
+    *_, first = evaluation.entered_values(policy, model)
+    *_, every = evaluation.node_values(policy, model)
+    assert (first[2, policy.first[2]] == every[2, policy.first[2]]).all()
+    parts = list(zip(evaluation.entered_values(policy, model), evaluation.node_values(policy, model), strict=True))
+    assert any((some != known).any() for some, known in parts[1:])
+    monkeypatch.setattr(evaluation, "MANY_NODES", 0)
+    monkeypatch.setattr(evaluation, "node_values", None)
+    assert evaluate(policy, model).value == whole

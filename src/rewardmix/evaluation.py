@@ -6,7 +6,8 @@ Controller: in each context m, backwards,
     V_m[t, s, k] = sum_z R_m(z | s, a) (v_z + sum_s' T(s' | s, a) V_m[t+1, s', successor(t, s, k, z)])
 
 with a = action(t, s, k). That is linear in the number of nodes, and exact in any model, whichever model the controller
-was made for.
+was made for. Where state-actions have few next states, most nodes of a large controller belong to histories that cannot
+be: then only those are valued that a path enters. The value has the same bits either way.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from typing import Any
 import numpy as np
 
 from rewardmix._core.algebra import dot, product
-from rewardmix._core.checks import Floats, as_count, as_number, as_seed, check_callback
+from rewardmix._core.checks import Floats, Ints, as_count, as_number, as_seed, check_callback
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.model import RewardMixingMDP, mixed, state_action
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 from rewardmix.simulation import simulate
+
+MANY_NODES, THIN = 20_000, 0.5
+"""Nodes in all states and steps, and share of the next states, from and up to which only entered nodes are valued."""
 
 
 @dataclass(frozen=True)
@@ -107,20 +111,66 @@ def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:
 
 def controller_value(policy: Controller, model: RewardMixingMDP) -> float:
     """Exact value of a controller."""
-    return float(dot(mixed(model.weights, controller_values(policy, model)), model.initial))
+    policy.check_fits(model)
+    *_, first = entered_values(policy, model) if _is_thin(policy, model) else node_values(policy, model)
+    values = np.ascontiguousarray(first[np.arange(model.num_states), policy.first].T)
+    return float(dot(mixed(model.weights, values), model.initial))
 
 
-def controller_values(policy: Controller, model: RewardMixingMDP) -> Floats:
-    """(M, S): value of a controller in each context from each first state."""
-    *_, first = node_values(policy, model)
-    return np.ascontiguousarray(first[np.arange(model.num_states), policy.first].T)
+def _is_thin(policy: Controller, model: RewardMixingMDP) -> bool:
+    """Whether it pays to value only the nodes that are entered: there are many, and few next states."""
+    rows = model.transition_rows
+    possible = rows.nnz if model.is_sparse else np.count_nonzero(rows)
+    nodes = sum(part.shape[1] for part in policy.actions) * model.num_states
+    return nodes >= MANY_NODES and bool(possible <= THIN * rows.shape[0] * rows.shape[1])
+
+
+def entered_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
+    """(S, K_t, M) for t = H .. 1, as ``node_values``, right for those nodes alone that a path enters."""
+    from rewardmix.evaluation_kernels import earn_ahead, enter_nodes
+
+    steps = _successions(policy, model)
+    moves = _entries(model)
+    entered = [np.zeros(rows.shape, dtype=np.bool_) for rows, _ in steps]
+    entered[0][np.arange(model.num_states), policy.first] = model.initial > 0
+    for (rows, following), now, after in zip(steps, entered, entered[1:], strict=False):
+        enter_nodes(rows, following, *moves[:2], now, after)
+    laws, means = _outcome_tables(model)
+    later: Floats | None = None
+    for (rows, following), now in zip(reversed(steps), reversed(entered), strict=True):
+        value = means[rows]
+        if later is not None:
+            earn_ahead(rows, following, laws, *moves, now, later, np.empty(model.num_contexts), value)
+        yield value
+        later = value
+
+
+def _successions(policy: Controller, model: RewardMixingMDP) -> list[tuple[Ints, Ints]]:
+    """State-actions (S, K) and next nodes (S, K, Z) of each step."""
+    states = np.arange(model.num_states)[:, None]
+    pairs = zip(policy.actions, policy.successors, strict=True)
+    return [(state_action(states, a.astype(np.int64), model.num_actions), after.astype(np.int64)) for a, after in pairs]
+
+
+def _entries(model: RewardMixingMDP) -> tuple[Ints, Ints, Floats]:
+    """Transition rows as (first entry of each, next states, chances), next states in order."""
+    rows = model.transition_rows
+    if model.is_sparse:
+        return rows.indptr.astype(np.int64), rows.indices.astype(np.int64), np.array(rows.data)
+    owner, columns = np.nonzero(rows)
+    return np.searchsorted(owner, np.arange(rows.shape[0] + 1)), columns, rows[owner, columns]
+
+
+def _outcome_tables(model: RewardMixingMDP) -> tuple[Floats, Floats]:
+    """(X, Z, M) laws of the outcome, and (X, M) expected rewards."""
+    laws = np.ascontiguousarray(np.moveaxis(model.laws, 0, -1)).reshape(-1, model.num_values, model.num_contexts)
+    return laws, np.ascontiguousarray(np.moveaxis(model.means, 0, -1)).reshape(-1, model.num_contexts)
 
 
 def node_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
     """(S, K_t, M) for t = H .. 1: what each node earns in each context from there on, by the recursion above."""
     policy.check_fits(model)
-    laws = np.moveaxis(model.laws, 0, -1).reshape(-1, model.num_values, model.num_contexts)
-    means = np.moveaxis(model.means, 0, -1).reshape(-1, model.num_contexts)
+    laws, means = _outcome_tables(model)
     states = np.arange(model.num_states)[:, None]
     later: Floats | None = None
     for actions, successors in zip(reversed(policy.actions), reversed(policy.successors), strict=True):

@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 from rewardmix.belief import update
-from rewardmix.planning.backups import Cells, backup_lattice, backup_two_contexts, may_be_best, stays_in_play
+from rewardmix.planning.backups import (
+    Beaten,
+    Cells,
+    backup_lattice,
+    backup_two_contexts,
+    may_be_best,
+    stays_in_play,
+)
 from rewardmix.planning.grid import inverse_widths
-from rewardmix.planning.lattice import NO_PLACES, NOWHERE, Lattice
+from rewardmix.planning.lattice import NO_CELLS, NO_PLACES, NOWHERE, BeatenCells, Lattice
 
 SEEDS = range(12)
 
@@ -122,7 +129,8 @@ def one_step(laws, means, starts, labels, ahead, points, kinds=None, after=NOWHE
     moves, keep = np.empty((2, size, 3), np.int32), np.empty(5, np.bool_)
     kinds = np.zeros((5, 3), np.int32) if kinds is None else kinds
     cells = Cells(lattice.low, lattice.spread, lattice.ranks)
-    places = kinds, after, cells, NO_PLACES, lattice.ranks, 0.0
+    nothing = Beaten(NO_CELLS, np.zeros((5, 0), np.bool_), np.zeros((5, 0), np.bool_))
+    places = kinds, after, cells, NO_PLACES, lattice.ranks, nothing, 0.0
     backup_lattice(laws, means, starts, labels, ahead, points, *places, value, best, moves, keep)
     return value, best, moves
 
@@ -182,7 +190,7 @@ def test_on_a_lattice_only_what_is_beaten_everywhere_is_dropped():
     """Nodes are tangents of a bowl, an action lies a little below it at the points: fine beliefs tell the truth."""
     rng = np.random.default_rng(0)
     lattice = Lattice(np.zeros(3), 1.0, 4)
-    points, fine = lattice.beliefs, Lattice(np.zeros(3), 1.0, 40).beliefs
+    points, fine = lattice.beliefs, Lattice(np.zeros(3), 1.0, 40)
     verdicts = []
     for _ in range(300):
         centre, steep = rng.dirichlet(np.ones(3)), rng.uniform(0.0, 2.0)
@@ -191,13 +199,35 @@ def test_on_a_lattice_only_what_is_beaten_everywhere_is_dropped():
         lower = (vectors * points).sum(axis=1)
         high = lower - rng.uniform(0.0, 0.1) - rng.uniform(0.0, 0.02, lower.size)
         value = np.ascontiguousarray(np.column_stack([lower, vectors]))
-        kept_in = stays_in_play(high, value, lower, points, lattice.places, lattice.ranks)
-        known = (fine @ vectors.T).max(axis=1)
-        bound = np.array([sum(w * high[k] for k, w in corners_around(belief, lattice)) for belief in fine])
+        beaten = np.zeros(len(points), np.bool_)
+        kept_in = stays_in_play(high, value, lower, points, lattice.places, lattice.ranks, beaten)
+        assert kept_in == stays_in_play(high, value, lower, points, lattice.places, lattice.ranks, beaten[:0])
+        assert kept_in == (not beaten.all())
+        known = (fine.beliefs @ vectors.T).max(axis=1)
+        bound = np.array([sum(w * high[k] for k, w in corners_around(belief, lattice)) for belief in fine.beliefs])
+        mine = BeatenCells(lattice.resolution, np.array([0]), beaten[None]).cells(fine)
+        assert (bound < known)[beaten[mine]].all()
         verdicts.append((kept_in, bool((bound >= known).any())))
     assert (False, True) not in verdicts
     assert verdicts.count((False, False)) > 30
     assert verdicts.count((True, True)) > 30
+
+
+def test_a_cell_that_an_earlier_pass_left_out_in_part_is_not_taken_as_beaten():
+    """Its other part may be where the action is best; left out at every corner, it lies in cells that were beaten."""
+    lattice = Lattice(np.zeros(3), 1.0, 4)
+    points = lattice.beliefs
+    value = np.column_stack([np.ones(len(points)), np.ones((len(points), 3))])
+    around = [{k for k, _ in corners_around(belief, lattice)} for belief in Lattice(np.zeros(3), 1.0, 40).beliefs]
+    for out in [{0}, {5, 6, 9}, set(range(len(points)))]:
+        high, beaten = np.array([-np.inf if k in out else 0.5 for k in range(len(points))]), np.empty(15, np.bool_)
+        stays = stays_in_play(high, value, np.ones(len(points)), points, lattice.places, lattice.ranks, beaten)
+        assert stays == (len(out) < len(points))
+        assert beaten.all() == (len(out) == len(points))
+        fine = BeatenCells(4, np.array([0]), beaten[None]).cells(Lattice(np.zeros(3), 1.0, 40))
+        in_part = [bool(corners & out) and not corners <= out for corners in around]
+        assert not beaten[fine[in_part]].any()
+        assert beaten[fine[[not corners & out for corners in around]]].any() == (len(out) < len(points))
 
 
 def kept(high, lines, grid, slack=0.0):

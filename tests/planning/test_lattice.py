@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from planning.tiny_models import random_model
 from rewardmix import belief as bayes
-from rewardmix.planning.lattice import Lattice, coordinates, finest, lattice_points, least_beliefs, ranks_of
+from rewardmix.planning import lattice
+from rewardmix.planning.lattice import (
+    BeatenCells,
+    Lattice,
+    LatticeSweeper,
+    coordinates,
+    finest,
+    lattice_points,
+    least_beliefs,
+    ranks_of,
+)
 
 
 @pytest.mark.parametrize(("resolution", "contexts"), [(0, 3), (1, 6), (5, 3), (4, 4), (3, 7)])
@@ -49,3 +59,28 @@ def test_posteriors_of_lattice_points_stay_inside_the_next_lattice(seed, corner)
 def test_the_finest_lattice_of_so_many_points():
     assert lattice_points(finest(6, 500), 6) <= 500 < lattice_points(finest(6, 500) + 1, 6)
     assert finest(1000, 10) == 1
+
+
+@pytest.mark.parametrize(("coarse", "fine", "contexts"), [(3, 3, 3), (3, 7, 4), (4, 9, 5), (2, 31, 3)])
+def test_points_lie_in_their_cells(coarse, fine, contexts):
+    own, wide = Lattice(np.zeros(contexts), 1.0, fine), coordinates(coarse, contexts)
+    before = BeatenCells(coarse, np.array([0]), np.zeros((1, len(wide)), np.bool_))
+    assert wide[before.cells(own)].tolist() == np.floor(own.places * (coarse / fine) + 1e-9).tolist()
+
+
+@pytest.mark.parametrize("contexts", [3, 4, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_passing_over_beaten_cells_changes_nothing(seed, contexts, monkeypatch):
+    """Lattices that are not nested: the bracket of each pass is that of a planner that remembers no cells."""
+    model = random_model(np.random.default_rng(seed), 3, 3, 5, contexts=contexts, corner=0.0)
+    monkeypatch.setattr(lattice, "MOST_REACHED", 1)
+    careful = LatticeSweeper(model)
+    monkeypatch.setattr(lattice, "MOST_CELLS", 0)
+    plain = LatticeSweeper(model)
+    for resolution in (3, 5, 11):
+        monkeypatch.setattr(lattice, "MOST_CELLS", 0)
+        expected = plain.sweep(resolution, np.inf)
+        monkeypatch.setattr(lattice, "MOST_CELLS", 4096)
+        found = careful.sweep(resolution, np.inf)
+        assert (found.lower, found.upper) == (expected.lower, expected.upper)
+    assert careful.work(12) < 0.9 * plain.work(12)

@@ -199,24 +199,42 @@ def find_corners(joint: Any, total: float, cells: Any, out: Any) -> None:
         before = after
 
 
+class Beaten(NamedTuple):
+    """Where on the lattice of a step an action cannot be optimal.
+
+    Attributes:
+        cell: (N,) the cell of the lattice of an earlier pass in which each point lies; empty if there was none.
+        before: (R, C) whether a row is beaten all over each of those cells.
+        now: out (R, N) the same for the cells of this lattice, or (R, 0) if that is not asked for.
+    """
+
+    cell: Any
+    before: Any
+    now: Any
+
+
 @kernel
 def beaten_around(high: Any, value: Any, points: Any, places: Any, ranks: Any, k: int) -> bool:
-    """Whether the node of lattice point k earns more than ``high`` all over the cells that begin there.
+    """Whether an action of upper bounds ``high`` (N,) is beaten all over the cells that begin at lattice point k.
 
-    It does if it does at every corner: the point with any of its coordinates raised by one.
+    It is if the node of the point earns more at every corner: the point with any of its coordinates raised by one. And
+    it is if every corner lies where it was beaten before (-inf): no wider cell of then reaches in from elsewhere.
     """
     num_contexts = points.shape[1]
     finest = ranks.shape[1] - 2
+    before = high[k] == -np.inf
     for raised in range(1 << (num_contexts - 1)):
-        corner, before, inside = 0, finest, True
+        corner, most, inside = 0, finest, True
         for i in range(1, num_contexts):
             x = places[k, i - 1] + ((raised >> (i - 1)) & 1)
-            if x > before:
+            if x > most:
                 inside = False
                 break
             corner += ranks[i, x]
-            before = x
+            most = x
         if inside:
+            if before != (high[corner] == -np.inf):
+                return False
             earned = 0.0
             for m in range(num_contexts):
                 earned += points[corner, m] * value[k, 1 + m]
@@ -226,18 +244,25 @@ def beaten_around(high: Any, value: Any, points: Any, places: Any, ranks: Any, k
 
 
 @kernel
-def stays_in_play(high: Any, value: Any, lower: Any, points: Any, places: Any, ranks: Any) -> bool:
+def stays_in_play(high: Any, value: Any, lower: Any, points: Any, places: Any, ranks: Any, beaten: Any) -> bool:
     """Whether upper bounds ``high`` (N,) leave an action a belief at which nothing known beats it.
 
     At points that are all there is (no ``places``) the points decide; on a lattice the cells between them do too.
+    ``beaten`` (N,) is filled with the cells that do not, or is empty.
     """
+    stays = False
     for k in range(high.size):
         if high[k] >= lower[k]:
-            return True
-    beaten = True
+            stays = True
+            break
     for k in range(places.shape[0]):
-        beaten = beaten and beaten_around(high, value, points, places, ranks, k)
-    return not beaten
+        if stays and beaten.size == 0:
+            break
+        lost = beaten_around(high, value, points, places, ranks, k)
+        stays = stays or not lost
+        if beaten.size > 0:
+            beaten[k] = lost
+    return stays
 
 
 @kernel
@@ -253,6 +278,7 @@ def backup_lattice(
     cells: Any,  # Cells of the next lattice
     places: Any,  # (N, M - 1) own coordinates on the lattice, or none
     ranks: Any,  # (M, n + 2) of the own lattice
+    beaten: Any,  # Beaten
     slack: float,
     value: Any,  # out (n, N, 1 + M)
     best: Any,  # out (n, N)
@@ -276,6 +302,9 @@ def backup_lattice(
         for r in range(starts[s], starts[s + 1]):
             high = upper[r - starts[s]]
             for k in range(num_points):
+                if beaten.cell.size > 0 and beaten.before[r, beaten.cell[k]]:
+                    high[k] = -np.inf
+                    continue
                 hope = 0.0
                 for m in range(num_contexts):
                     earned[m] = means[r, m]
@@ -328,7 +357,7 @@ def backup_lattice(
         for r in range(starts[s], starts[s + 1]):
             for k in range(num_points):
                 upper[r - starts[s], k] += slack
-            keep[r] = stays_in_play(upper[r - starts[s]], value[s], lower, points, places, ranks)
+            keep[r] = stays_in_play(upper[r - starts[s]], value[s], lower, points, places, ranks, beaten.now[r])
 
 
 @kernel

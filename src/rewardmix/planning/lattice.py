@@ -16,7 +16,8 @@ A lattice has C(n + M - 1, M - 1) points with M corners each. A product grid has
 under a sawtooth need far more points: at equal work both left a wider bracket for four and more contexts.
 
 Between passes a state-action is dropped at a step if its upper bound is below what another action is known to earn, at
-every belief of the range: fine passes then touch fewer actions. No optimal action is lost, so the bracket holds.
+every belief of the range, and passed over in the cells of the lattice in which it is below: fine passes then back up
+fewer actions, two in five of them in random worlds. No optimal action is lost, so the bracket holds.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats, Ints
 from rewardmix._core.widths import width_of
@@ -44,10 +46,13 @@ MOST_POINTS = 2_000_000
 """A finer lattice is not tried."""
 MOST_COMPARED = 8
 """For more contexts a point has so many neighbours that no action is dropped between passes."""
+MOST_CELLS = 4096
+"""Cells of a lattice that are remembered for each action; more of them would hardly leave out more."""
 INDEX = width_of(MOST_POINTS)
 """Of points and actions in a pass."""
 NOWHERE = np.zeros((0, 0), dtype=np.int32)
 NO_PLACES = np.zeros((0, 0), dtype=np.int64)
+NO_CELLS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +166,40 @@ class BeliefSteps:
         return chosen
 
 
+@dataclass(frozen=True, eq=False)
+class BeatenCells:
+    """Where on the lattice of a step an action cannot be optimal, as an earlier pass found it.
+
+    Attributes:
+        resolution: of that lattice; 0 if there was none.
+        rows: (R,) state-actions.
+        beaten: (R, C) whether each is beaten all over each cell.
+    """
+
+    resolution: int
+    rows: Ints
+    beaten: NDArray[np.bool_]
+
+    def of(self, rows: Ints) -> NDArray[np.bool_]:
+        """(R', C) for some of the state-actions."""
+        return np.ascontiguousarray(self.beaten[np.searchsorted(self.rows, rows)])
+
+    def left(self, rows: Ints) -> float:
+        """How many actions there are to back up at a belief, on average."""
+        return float(rows.size if self.resolution == 0 else np.count_nonzero(~self.of(rows)) / self.beaten.shape[1])
+
+    def cells(self, lattice: Lattice) -> Ints:
+        """(N,): the cell in which each point of a finer lattice lies."""
+        if self.resolution == 0:
+            return NO_CELLS
+        places = lattice.places * self.resolution // max(lattice.resolution, 1)
+        ranks = ranks_of(self.resolution, lattice.low.size)
+        return np.asarray(sum(ranks[i + 1, places[:, i]] for i in range(places.shape[1])))
+
+
+NOTHING_BEATEN = BeatenCells(0, np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.bool_))
+
+
 class LatticeSweeper(BackwardPass):
     """Passes on the beliefs of each step; remembers which state-actions are still in play."""
 
@@ -174,19 +213,23 @@ class LatticeSweeper(BackwardPass):
         """After the last step there is nothing to tell apart."""
         apart = model.num_contexts * 10.0**-BELIEF_DIGITS  # of two beliefs that count as one
         self.grouping = apart * model.horizon**2 * float(np.abs(model.reward_values).max())
+        self.beaten = [NOTHING_BEATEN] * model.horizon
 
     def bytes(self, resolution: int) -> float:
         """Memory of a pass."""
-        return pass_bytes(self.model, max(step.size for step in self.beliefs.at(resolution)), INDEX.itemsize)
+        points = max(step.size for step in self.beliefs.at(resolution))
+        return pass_bytes(self.model, points, INDEX.itemsize) + float(self.keep.size) * min(points, MOST_CELLS)
 
     def work(self, resolution: int) -> float:
         """Simple steps of a pass over the state-actions that are still in play."""
         model = self.model
         ahead = self.expect.steps * (1 + model.num_contexts)
         backup = model.num_values * model.num_contexts * (model.num_contexts + 8.0)
-        rows = np.count_nonzero(self.keep, axis=(1, 2)).tolist()
-        pairs = zip(rows, self.beliefs.at(resolution), strict=True)
-        return sum(float(count) * step.size for count, step in pairs) * (ahead + backup)
+        total = 0.0
+        for t, step in enumerate(self.beliefs.at(resolution)):
+            rows = np.flatnonzero(self.keep[t])
+            total += step.size * (rows.size * ahead + self.beaten[t].left(rows) * backup)
+        return total
 
     def sweep(self, resolution: int, deadline: float) -> Sweep | None:
         """One backward pass."""
@@ -202,7 +245,7 @@ class LatticeSweeper(BackwardPass):
         self, t: int, later: Floats, now: Reached | Lattice, following: Reached | Lattice
     ) -> tuple[Floats, Ints, Ints]:
         """Values, actions and next nodes at step t; drops rows that cannot be optimal."""
-        from rewardmix.planning.backups import Cells, backup_lattice
+        from rewardmix.planning.backups import Beaten, Cells, backup_lattice
 
         model, points = self.model, now.beliefs
         own = now if isinstance(now, Lattice) else self.end
@@ -213,10 +256,19 @@ class LatticeSweeper(BackwardPass):
         cells = Cells(around.low, around.spread, around.ranks)
         slack = 2 * self.margin + self.grouping
         compiled: Callable[..., None] = backup_lattice
+        before = self.beaten[t] if compared else NOTHING_BEATEN
+        cell = before.cells(own)
+        left = np.flatnonzero(self.keep[t])
+        found = np.zeros((left.size, len(points) if compared and len(points) <= MOST_CELLS else 0), dtype=np.bool_)
 
         def backup(rows: Ints, tables: RowTables, out: Filled) -> None:
             kinds = self.beliefs.kinds[rows]
-            compiled(*tables, points, kinds, after, cells, places, own.ranks, slack, *out)
+            place = int(np.searchsorted(left, rows[0]))
+            beaten = Beaten(cell, before.of(rows) if cell.size else before.beaten, found[place : place + rows.size])
+            compiled(*tables, points, kinds, after, cells, places, own.ranks, beaten, slack, *out)
 
         value = np.empty((model.num_states, len(points), 1 + model.num_contexts))
-        return self.back_up(t, later, value, INDEX, backup, drop=compared or isinstance(now, Reached))
+        done = self.back_up(t, later, value, INDEX, backup, drop=compared or isinstance(now, Reached))
+        if found.size:
+            self.beaten[t] = BeatenCells(own.resolution, left, found)
+        return done

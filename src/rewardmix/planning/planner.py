@@ -34,7 +34,7 @@ LEAST_LEAP = 1.25
 """Least by which it does: a grid that is hardly finer is not worth a pass."""
 PASS_MEMORY = 4 * GIB
 """Bytes that a pass may take, but for the first one: the same on every machine that has them."""
-PLANNING_WORK = 5e8
+PLANNING_WORK = 3.5e8
 """Simple steps for one plan of learning or fitting; with two or three contexts the gap is met long before."""
 WORK_PER_CELL = 1e5
 """In large models as many for each outcome of a state-action, and for each of its moves, at every step."""
