@@ -68,7 +68,8 @@ def test_held_out_scores_by_hand():
     scores: dict[int, list[float]] = {1: [], 2: []}
     for fitted, other in (halves, halves[::-1]):
         question = Question(2, None, 1.0, 3)
-        two = number_of_contexts._fitted(replace(evidence, bags=fitted, blind=fitted), question).mixture
+        alone = e_step(fitted, one_context(fitted)).loglik
+        two = number_of_contexts._fitted(replace(evidence, bags=fitted, blind=fitted), question, alone).mixture
         for mixture in (one_context(fitted), two):
             for bag, count in enumerate(other.counts):
                 symbols = other.symbols[other.offsets[bag] : other.offsets[bag + 1]]

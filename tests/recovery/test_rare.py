@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from recovery.oracles_recovery import random_mixture
-from rewardmix import problems, simulate, uniform
+from rewardmix import choose_contexts, problems, simulate, uniform
 from rewardmix.episodes import Episodes
-from rewardmix.recovery import recover
-from rewardmix.recovery.bags import bags_of
+from rewardmix.online import prequential
+from rewardmix.recovery import number_of_contexts, recover
+from rewardmix.recovery.bags import bags_of, merge_bags
 from rewardmix.recovery.evidence import Question, evidence_of
 from rewardmix.recovery.likelihood import Mixture, ascend, e_step
 from rewardmix.recovery.rare_start import _distinct, _pull, rare_fits
@@ -64,7 +65,7 @@ def test_nothing_is_tried_where_two_contexts_are_clear():
         _, episodes = world(0, rare)
         evidence, question = evidence_of(episodes), Question(2)
         found = recovering._two_contexts(evidence, question)
-        assert rare_fits(evidence, question, found.best, partial(e_step, evidence.bags), None) == []
+        assert rare_fits(evidence, question, found.best, None) == []
         assert [fit.start for fit in recovering._candidates(evidence, question).fits] == [f.start for f in found.fits]
 
 
@@ -72,7 +73,7 @@ def test_a_start_that_finds_nothing_better_changes_nothing():
     _, episodes = world(0, 0.01)
     evidence, question = evidence_of(episodes), Question(2)
     found = recovering._two_contexts(evidence, question)
-    assert rare_fits(evidence, question, found.best, partial(e_step, evidence.bags), None)  # some are tried
+    assert rare_fits(evidence, question, found.best, None)  # some are tried
     same = recovering._candidates(evidence, question)
     assert [fit.objective for fit in same.fits] == [fit.objective for fit in found.fits]
 
@@ -81,7 +82,7 @@ def test_pairs_alone_have_no_third_order():
     model = problems.make("random", states=5, actions=2, horizon=2, seed=0, weights=(0.05, 0.95))
     evidence = evidence_of(simulate(uniform(model), model, 500, seed=0))
     found = recovering._two_contexts(evidence, Question(2))
-    assert rare_fits(evidence, Question(2), found.best, partial(e_step, evidence.bags), None) == []
+    assert rare_fits(evidence, Question(2), found.best, None) == []
 
 
 def test_the_gradient_is_that_of_all_triples():
@@ -131,3 +132,30 @@ def test_directions_along_which_nothing_lies_are_passed_over_in_silence():
     first, second = _distinct(places, np.ones(4))
     assert np.array_equal(first, places[:, 1])
     assert not second.any()
+
+
+@pytest.mark.parametrize(("seed", "contexts", "horizon", "size"), [(110, 2, 20, 2000), (107, 3, 12, 6000)])
+def test_rare_types_are_counted(seed, contexts, horizon, size, monkeypatch):
+    """Without a start for them the choice takes a wrong number, and the right one predicts worse."""
+    options = {"states": 10, "actions": 3, "horizon": horizon, "seed": seed, "contexts": contexts}
+    model = problems.make("random", **options, weights=weights_of(0.01, contexts)[::-1])
+    episodes = simulate(uniform(model), model, size, seed=seed)
+    found = choose_contexts(episodes, seed=seed)
+    assert found.num_contexts == contexts
+    assert found.mixtures[contexts].weights.min() < 0.04
+    monkeypatch.setattr(number_of_contexts, "rare_ascents", lambda *args, **settings: [])
+    without = choose_contexts(episodes, seed=seed)
+    assert without.num_contexts != contexts
+    assert without.trials[contexts].held_out < found.trials[contexts].held_out
+
+
+@pytest.mark.parametrize("seed", [30, 76, 189])
+def test_forecasts_look_for_rare_types(seed, monkeypatch):
+    _, episodes = world(seed, 0.01)
+    bags = merge_bags(bags_of(episodes))
+    found = prequential.new_forecasts(bags, 2, (), seed)[0]
+    assert found.weights.min() < 0.02
+    monkeypatch.setattr(prequential, "rare_ascents", lambda *args, **settings: [])
+    without = prequential.new_forecasts(bags, 2, (), seed)[0]
+    assert without.weights.min() > 0.3
+    assert e_step(bags, without).loglik < e_step(bags, found).loglik - 10.0

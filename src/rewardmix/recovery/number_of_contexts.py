@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
 from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks, one_context
 from rewardmix.recovery.many_contexts import ascend_many
+from rewardmix.recovery.rare_start import rare_ascents
 
 _CLOSE = 1e-3
 """An ascent has converged when E-steps gain less than this in all: numbers of contexts differ by more."""
@@ -117,17 +119,19 @@ def choose(evidence: Evidence, most: int, *, prior: float = 1.0, seed: int = 0) 
     assert bags is not None
     halves = _halves(bags, seed)
     mixtures = {1: one_context(bags)}
-    before = _held_out([one_context(half) for half in halves], halves)
+    single = [one_context(half) for half in halves]
+    before, fewer = _held_out(single, halves), [e_step(*pair).loglik for pair in zip(halves, single, strict=True)]
     trials = {1: _trial(mixtures[1], bags, before, None)}
     for contexts in range(2, most + 1 if all(half.total for half in halves) else 2):
         question = Question(contexts, None, prior, seed)
-        fits = [_fitted(replace(evidence, bags=half, blind=half), question) for half in halves]
+        parts = [replace(evidence, bags=half, blind=half) for half in halves]
+        fits = [_fitted(part, question, alone) for part, alone in zip(parts, fewer, strict=True)]
         scores = _held_out([fit.mixture for fit in fits], halves)
         mixtures[contexts] = _fitted_to_all(evidence, question, fits)
         trials[contexts] = _trial(mixtures[contexts], bags, scores, before)
         if not worth_adding(trials[contexts]):
             return Choice(contexts - 1, trials, mixtures)
-        before = scores
+        before, fewer = scores, [fit.loglik for fit in fits]
     return Choice(max(trials), trials, mixtures)
 
 
@@ -146,12 +150,16 @@ def _halves(bags: Bags, seed: int) -> list[Bags]:
     return [bags.reweighted(first), bags.reweighted(counts - first)]
 
 
-def _fitted(evidence: Evidence, question: Question) -> Fit:
-    """The best of some ascents."""
+def _fitted(evidence: Evidence, question: Question, fewer: float) -> Fit:
+    """The best of some ascents; where it is hardly more likely than one less, of some from rare contexts too."""
     bags = evidence.bags
     assert bags is not None
-    fits = ascend_many(evidence, question, tolerance=_CLOSE / max(bags.total, 1.0), polished=_POLISHED)
-    return max(fits, key=lambda fit: fit.objective)
+    settings: dict[str, Any] = {"tolerance": _CLOSE / max(bags.total, 1.0)}
+    fits = ascend_many(evidence, question, polished=_POLISHED, **settings)
+    settings |= {"average": evidence.centre(bags), "prior": evidence.strength(question)}
+    rng = generator(question.seed, Role.RARE_STARTS, question.num_contexts)
+    best = max(fits, key=lambda fit: fit.objective)
+    return max([best, *rare_ascents(bags, best, fewer, rng, **settings)], key=lambda fit: fit.objective)
 
 
 def _fitted_to_all(evidence: Evidence, question: Question, fits: list[Fit]) -> Mixture:

@@ -16,23 +16,22 @@ episodes that are furthest along a direction are the first guess of the rare con
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
-from rewardmix._core.portable import logs
 from rewardmix._core.streams import Role, generator
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.likelihood import FLOOR, Fit, Mixture, ascend, posteriors
+from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, one_context, posteriors
 from rewardmix.recovery.moment_start import INWARD, inward
 
 CLEAR_GAIN = 3.0
-"""Two contexts whose fit gains as many nats for each of its further parameters show in moments, and begin there; by
+"""A further context whose fit gains as many nats for each of its parameters shows in moments, and begins there; by
 chance a fit gains about one."""
 
 DIRECTIONS, ROUNDS = 48, 12
@@ -54,45 +53,54 @@ LOOKED_AT, SYMBOLS = 20_000, 400_000
 """Episodes and rewards that directions are looked for in, of more there are."""
 
 
-def rare_fits(
-    evidence: Evidence, question: Question, best: Fit, expect: Callable[[Mixture], Any], weights: Floats | None
-) -> list[Fit]:
+def rare_fits(evidence: Evidence, question: Question, best: Fit, weights: Floats | None) -> list[Fit]:
     """Ascents in which the rarest context of ``best`` begins anew; none where two contexts are clear without.
 
     Args:
         evidence: whole episodes; of pairs alone there is no third order.
         question: the pseudo-count, and the seed.
         best: the best ascent so far.
-        expect: the E-step.
         weights: (M,) if they may not move.
     """
-    bags, mixture = evidence.bags, best.mixture
-    if bags is None or not bags.has_triples or (mixture.num_contexts == 2 and _clear(bags, best)):
+    bags, contexts = evidence.bags, best.mixture.num_contexts
+    if bags is None:
         return []
-    settings: dict[str, Any] = {
-        "average": evidence.centre(bags),
-        "prior": evidence.strength(question),
-        "weights": weights,
-    }
-    rng = generator(question.seed, Role.RARE_STARTS, mixture.num_contexts)
+    alone = e_step(bags, one_context(bags)).loglik if contexts == 2 else None
+    rng = generator(question.seed, Role.RARE_STARTS, contexts)
+    settings = {"average": evidence.centre(bags), "prior": evidence.strength(question), "weights": weights}
+    return rare_ascents(bags, best, alone, rng, **settings)
+
+
+def rare_ascents(bags: Bags, best: Fit, fewer: float | None, rng: np.random.Generator, **settings: Any) -> list[Fit]:
+    """The same where ``fewer`` is what one context less comes to, if that is known; none where ``best`` is clear.
+
+    Args:
+        bags: whole episodes.
+        best: the best ascent so far.
+        fewer: log-likelihood of a fit with one context less.
+        rng: of the directions.
+        **settings: of the ascents.
+    """
+    if not bags.has_triples or (fewer is not None and _clear(bags, best, fewer)):
+        return []
+    expect = partial(e_step, bags)
     tried = [
-        ascend(expect, start, max_iterations=TRIED, name=f"rare {number + 1}", **settings)
-        for number, start in enumerate(rare_starts(bags, mixture, rng))
+        ascend(expect, start, **{**settings, "max_iterations": TRIED, "name": f"rare {number + 1}"})
+        for number, start in enumerate(rare_starts(bags, best.mixture, rng))
     ]
     tried.sort(key=lambda fit: -fit.objective)
     out = []
     for fit in tried[:CLIMBED]:
-        longer = ascend(expect, fit.mixture, max_iterations=MOST_CLIMBED, name=fit.start, **settings)
+        longer = ascend(expect, fit.mixture, **{"max_iterations": MOST_CLIMBED, **settings, "name": fit.start})
         out.append(replace(longer, iterations=fit.iterations + longer.iterations))
     return out
 
 
-def _clear(bags: Bags, best: Fit) -> bool:
-    """Whether a fit is far more likely than a single context."""
+def _clear(bags: Bags, best: Fit, fewer: float) -> bool:
+    """Whether a fit is far more likely than one with a context less."""
     occurrences = bags.occurrences
-    alone = float((occurrences * logs(np.maximum(bags.average, FLOOR))).sum())
     further = np.count_nonzero(occurrences) - np.count_nonzero(occurrences.sum(axis=1))
-    return bool(best.loglik - alone > CLEAR_GAIN * further)
+    return bool(best.loglik - fewer > CLEAR_GAIN * further)
 
 
 def rare_starts(bags: Bags, mixture: Mixture, rng: np.random.Generator) -> list[Mixture]:

@@ -81,7 +81,7 @@ def _with_rare(evidence: Evidence, question: Question, found: Candidates) -> Can
     if found.bags is None or found.bags is not evidence.bags or not np.isfinite(found.best.objective):
         return found
     weights = None if found.source == "estimated" else found.best.mixture.weights
-    fits = rare_fits(evidence, question, found.best, partial(e_step, found.bags), weights)
+    fits = rare_fits(evidence, question, found.best, weights)
     better = [fit for fit in fits if fit.objective > found.best.objective + SAME]
     return replace(found, fits=[*better, *found.fits]) if better else found
 
