@@ -55,21 +55,17 @@ EVENT_COST = 300_000
 """What one call for new plans costs beside its arithmetic, in multiplications."""
 
 
-@dataclass
-class PairPlan:
-    """A plan and what is needed to bring parts of it up to date.
+@dataclass(kw_only=True)
+class AugmentedPlan:
+    """What plans for pairs and for triples have in common: what is needed to bring parts of them up to date.
 
     Attributes:
-        choices: what to play.
         hat: T-hat, as it was when everything was last planned.
         size: the sizes and the number of episodes then.
-        known: a pair with more samples than this has a bonus below 1.
+        known: a pair (a triple) with more samples than this has a bonus below 1.
         after_second: (H, X) value of what follows when x is the first pick at t.
-        after_third: (H, X) likewise when x is the second pick.
         value: (S,) V_1(1, s).
         everywhere: (S,) all states.
-        reserved: (X,) states that there is room for in the own choices after a first pick.
-        used: places of these lists that are reserved.
         nothing: (X,) zeros.
         spare: (H, X) to be written to.
         uncertainty: V_0.
@@ -78,16 +74,12 @@ class PairPlan:
         rows_planned: plans made for single first picks.
     """
 
-    choices: Choices
     hat: Hat
     size: Size
     known: int
     after_second: Floats
-    after_third: Floats
     value: Floats
     everywhere: NDArray[np.int64]
-    reserved: NDArray[np.int64]
-    used: int
     nothing: Floats
     spare: Floats
     uncertainty: float = 1.0
@@ -96,8 +88,25 @@ class PairPlan:
     rows_planned: int = 0
 
     def first_limit(self, growth: float) -> int:
-        """The samples at which the rows of a pair seen for the first time are outdated."""
+        """The samples at which the rows of what is seen together for the first time are outdated."""
         return max(1, int(np.ceil(growth * self.known)))
+
+
+@dataclass(kw_only=True)
+class PairPlan(AugmentedPlan):
+    """A plan for pairs.
+
+    Attributes:
+        choices: what to play.
+        after_third: (H, X) value of what follows when x is the second pick at t.
+        reserved: (X,) states that there is room for in the own choices after a first pick.
+        used: places of these lists that are reserved.
+    """
+
+    choices: Choices
+    after_third: Floats
+    reserved: NDArray[np.int64]
+    used: int
 
 
 def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> PairPlan:
@@ -109,23 +118,23 @@ def blank_plan(tally: Tally, confidence: Confidence, failure: float) -> PairPlan
     rows, own = np.zeros((3, horizon, num_states), width), np.zeros((used, horizon), width)
     listed = np.zeros(used, state_width(num_states))
     choices = Choices(rows, np.zeros(num_x, np.int64), places, listed, own)
-    hat = no_moves(tally, confidence)
-    size = Size(num_states, tally.num_actions, horizon, num_states, failure, 0, tally.reward_values.size)
-    shape = horizon, num_x
-    return PairPlan(
-        choices,
-        hat,
-        size,
-        known=0,
-        after_second=np.zeros(shape),
-        after_third=np.zeros(shape),
-        value=np.zeros(num_states),
-        everywhere=np.arange(num_states),
-        reserved=reserved,
-        used=used,
-        nothing=np.zeros(num_x),
-        spare=np.zeros(shape),
-    )
+    room = nothing_planned(tally, confidence, failure)
+    return PairPlan(choices=choices, after_third=np.zeros((horizon, num_x)), reserved=reserved, used=used, **room)
+
+
+def nothing_planned(tally: Tally, confidence: Confidence, failure: float) -> dict[str, Any]:
+    """What every plan begins with, by the fields of ``AugmentedPlan``."""
+    num_x, horizon, num_states = tally.num_x, tally.horizon, tally.num_states
+    return {
+        "hat": no_moves(tally, confidence),
+        "size": Size(num_states, tally.num_actions, horizon, num_states, failure, 0, tally.reward_values.size),
+        "known": 0,
+        "after_second": np.zeros((horizon, num_x)),
+        "value": np.zeros(num_states),
+        "everywhere": np.arange(num_states),
+        "nothing": np.zeros(num_x),
+        "spare": np.zeros((horizon, num_x)),
+    }
 
 
 def no_moves(tally: Tally, confidence: Confidence) -> Hat:

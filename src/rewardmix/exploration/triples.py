@@ -31,15 +31,15 @@ from rewardmix.exploration import exploration_kernels as kernels
 from rewardmix.exploration import triple_kernels
 from rewardmix.exploration.augmented import (
     EVENT_COST,
+    AugmentedPlan,
     PairPlan,
     estimate_moves,
     limit_visits,
-    no_moves,
+    nothing_planned,
     saturation,
     start_value,
 )
-from rewardmix.exploration.bonuses import Confidence, Size
-from rewardmix.exploration.exploration_kernels import Hat
+from rewardmix.exploration.bonuses import Confidence
 from rewardmix.exploration.tally import Tally
 from rewardmix.exploration.triple_kernels import TripleChoices
 
@@ -47,9 +47,9 @@ BLOCK = 1 << 20
 """Bonuses that are looked up at once."""
 
 
-@dataclass
-class TriplePlan:
-    """A plan for triples and what is needed to bring parts of it up to date; fields as of ``PairPlan``, and
+@dataclass(kw_only=True)
+class TriplePlan(AugmentedPlan):
+    """A plan for triples.
 
     Attributes:
         choices: what to play.
@@ -58,24 +58,8 @@ class TriplePlan:
     """
 
     choices: TripleChoices
-    hat: Hat
-    size: Size
-    known: int
-    after_second: Floats
     after_pair: Floats
     after_last: Floats
-    value: Floats
-    everywhere: NDArray[np.int64]
-    nothing: Floats
-    spare: Floats
-    uncertainty: float = 1.0
-    cost: int = 0
-    refreshes: int = 0
-    rows_planned: int = 0
-
-    def first_limit(self, growth: float) -> int:
-        """The samples at which the rows of a triple seen for the first time are outdated."""
-        return max(1, int(np.ceil(growth * self.known)))
 
 
 Planned = PairPlan | TriplePlan
@@ -84,22 +68,12 @@ Planned = PairPlan | TriplePlan
 
 def blank_triples(tally: Tally, confidence: Confidence, failure: float) -> TriplePlan:
     """Room for a plan; nothing is planned yet."""
-    num_x, horizon, num_states = tally.num_x, tally.horizon, tally.num_states
+    num_x, horizon = tally.num_x, tally.horizon
     rows = 2 + num_x + num_x * (num_x + 1) // 2
-    shape = horizon, num_x
-    return TriplePlan(
-        TripleChoices(np.zeros((rows, horizon, num_states), choice_width(tally.num_actions))),
-        no_moves(tally, confidence),
-        Size(num_states, tally.num_actions, horizon, num_states, failure, 0, tally.reward_values.size),
-        known=0,
-        after_second=np.zeros(shape),
-        after_pair=np.zeros((num_x, *shape)),
-        after_last=np.zeros(shape),
-        value=np.zeros(num_states),
-        everywhere=np.arange(num_states),
-        nothing=np.zeros(num_x),
-        spare=np.zeros(shape),
-    )
+    choices = TripleChoices(np.zeros((rows, horizon, tally.num_states), choice_width(tally.num_actions)))
+    after_pair, after_last = np.zeros((num_x, horizon, num_x)), np.zeros((horizon, num_x))
+    room = nothing_planned(tally, confidence, failure)
+    return TriplePlan(choices=choices, after_pair=after_pair, after_last=after_last, **room)
 
 
 def refresh_triples(plan: TriplePlan, tally: Tally, confidence: Confidence, growth: float) -> None:
