@@ -6,7 +6,7 @@ import numpy as np
 
 from rewardmix import problems, simulate, uniform
 from rewardmix.learning import learn
-from rewardmix.learning.gathering import COVERED_V0
+from rewardmix.learning.learn_settings import COVERED_V0
 from rewardmix.recovery import recover
 from rewardmix.recovery.bootstrap import mixture_of_model, resampled
 from rewardmix.recovery.recovery_result import Estimate

@@ -12,6 +12,7 @@ from rewardmix import InputError, Moments, learn, problems
 from rewardmix.cli.app import app
 from rewardmix.environments import RewardMixingEnv
 from rewardmix.exploration import paper, theory
+from rewardmix.learning.learn_settings import COVERED_TRIPLES
 
 RUN = CliRunner()
 SMALL = problems.make("parity", actions=3, dials=1, risk=0.1)
@@ -25,6 +26,16 @@ def test_triples_show_the_types_of_parity_and_pairs_do_not(order):
     moments = learned.exploration.moments
     assert (moments.triple_keys.size > 0) == (order == 3)
     assert learned.exploration.info.counts == ("all triples" if order == 3 else "all pairs")
+
+
+def test_refinement_waits_until_triples_are_covered():
+    """Covered as pairs are asked to be they were at half of the budget, and refinement went on with what is noise."""
+    world = problems.make("parity", dials=1, seed=101)
+    learned = learn(world, episodes=9000, num_contexts=4, order=3, resamples=0)
+    assert 4500 < learned.exploration.episodes < 9000
+    assert learned.exploration.uncertainty <= COVERED_TRIPLES
+    assert learned.episodes == 9000
+    assert learned.certificate.truth.share > 0.99
 
 
 def test_a_run_that_was_stopped_goes_on_with_triples(tmp_path):

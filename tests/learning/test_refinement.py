@@ -10,8 +10,8 @@ from rewardmix import InputError, MixRewards, evaluate, make_env, problems
 from rewardmix.environments import RewardMixingVectorEnv
 from rewardmix.exploration import ExplorationError, explore
 from rewardmix.learning import learn
-from rewardmix.learning.gathering import COVERED_V0, TRIES_TO_REFINE, one_optimum
-from rewardmix.learning.learn_settings import FIRST_ROUND
+from rewardmix.learning.gathering import TRIES_TO_REFINE, one_optimum
+from rewardmix.learning.learn_settings import COVERED_V0, FIRST_ROUND
 from rewardmix.learning.refinement import refine, stored_batches
 from rewardmix.moments import Moments
 from rewardmix.recovery import recover

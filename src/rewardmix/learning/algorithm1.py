@@ -46,7 +46,7 @@ from rewardmix.exploration.algorithm2 import as_order
 from rewardmix.exploration.bonuses import Confidence, as_confidence
 from rewardmix.learning import gathering, stopping
 from rewardmix.learning.certificate import Certificate, Found, certify, truth_of
-from rewardmix.learning.gathering import COVERED_V0, TRIES_TO_REFINE, Gathered, LearnRound
+from rewardmix.learning.gathering import TRIES_TO_REFINE, Gathered, LearnRound
 from rewardmix.learning.learn_settings import FIRST_ROUND, LearnSettings, Stage
 from rewardmix.learning.stopping import to_threshold
 from rewardmix.model import RewardMixingMDP, check_type_names
@@ -56,7 +56,7 @@ from rewardmix.recovery import Choice, Recovery, best
 from rewardmix.recovery.evidence import Evidence
 from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recover import as_weights, estimate_model
-from rewardmix.recovery.recovery_result import Method
+from rewardmix.recovery.recovery_result import Estimate, Method
 from rewardmix.regret import BootstrapRegret, bootstrap_regret
 from rewardmix.simulation import simulate
 from rewardmix.telling import Telling
@@ -221,7 +221,7 @@ def _within_budget(asked: LearnSettings, episodes: int) -> Learned:
 def _by_rule(asked: LearnSettings) -> Learned:
     """Rounds, until pairs are covered and the bootstrap puts the regret at the accuracy or less."""
     states, actions, length = asked.sizes
-    pairs = theory.practical_episodes(states, actions, length, COVERED_V0)
+    pairs = theory.practical_episodes(states, actions, length, asked.covered)
     asked.tell("forecast", max(FIRST_ROUND, pairs, states * actions * length / asked.accuracy))
     number = stopping.rounds_passed(asked.checkpoint)
     after, following = None, gathering.refined_before(asked, FIRST_ROUND << number)
@@ -229,12 +229,12 @@ def _by_rule(asked: LearnSettings) -> Learned:
     while True:
         total = FIRST_ROUND << number
         before = found
-        found = _gather(asked, LearnRound(total, {"threshold": COVERED_V0}, number, after, following))
+        found = _gather(asked, LearnRound(total, {"threshold": asked.covered}, number, after, following))
         if before is not None and found.interrupted and len(before) > len(found):
             found = dataclasses.replace(before, interrupted=True)
         last = found.interrupted or total >= stopping.MOST_EPISODES
-        if found.exploration.uncertainty <= COVERED_V0 or last:
-            learned = _conclude(asked, found, "rule", COVERED_V0)
+        if found.exploration.uncertainty <= asked.covered or last:
+            learned = _conclude(asked, found, "rule", asked.covered)
             if last or learned.certificate.stopped == "rule":
                 return learned
         number += 1
@@ -257,25 +257,26 @@ def _to_threshold(asked: LearnSettings) -> Learned:
 
 def _gather(asked: LearnSettings, part: LearnRound) -> Gathered:
     """Explore; then refine if that is ready, and if it is not explore on until it is."""
-    found = gathering.explore_round(asked, part)
-    for again in (False, True):
-        left = part.total - len(found)
-        if not left or found.interrupted:
-            return found
-        kept = found.exploration.gathered
-        if kept is None or len(kept) < found.exploration.episodes:  # they did not fit into memory
-            return gathering.explore_on(asked, part, found)
-        try:
-            found = gathering.examined(asked, found)
-            evidence = found.evidence
-            sketch = estimate_model(evidence, asked.question(asked.choice(evidence)))
-        except KeyboardInterrupt:
-            return dataclasses.replace(found, interrupted=True)
-        if again or gathering.ready(found, sketch):
-            return gathering.refined(asked, found, sketch, left)
-        least = found.exploration.episodes
-        found = gathering.explore_on(asked, part, found, {"threshold": COVERED_V0, "least": least})
-    return found
+    found, sketch = _sketched(asked, part, gathering.explore_round(asked, part))
+    if sketch is not None and not gathering.ready(asked, found, sketch):
+        until = {"threshold": asked.covered, "least": found.exploration.episodes}
+        found, sketch = _sketched(asked, part, gathering.explore_on(asked, part, found, until))
+    return found if sketch is None else gathering.refined(asked, found, sketch, part.total - len(found))
+
+
+def _sketched(asked: LearnSettings, part: LearnRound, found: Gathered) -> tuple[Gathered, Estimate | None]:
+    """What recovery makes of the episodes so far, if there are any left to refine with, and to refit to."""
+    if len(found) >= part.total or found.interrupted:
+        return found, None
+    kept = found.exploration.gathered
+    if kept is None or len(kept) < found.exploration.episodes:  # they did not fit into memory
+        return gathering.explore_on(asked, part, found), None
+    try:
+        found = gathering.examined(asked, found)
+        evidence = found.evidence
+        return found, estimate_model(evidence, asked.question(asked.choice(evidence)))
+    except KeyboardInterrupt:
+        return dataclasses.replace(found, interrupted=True), None
 
 
 def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float | None = None) -> Learned:

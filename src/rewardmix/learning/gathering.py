@@ -1,8 +1,8 @@
 """What learning looks at: episodes of exploration, and then of refinement when that is ready.
 
-Ready is: every action of every state was tried five times, and either pairs are covered (V_0 <= 1/2) or nearly all
+Ready is: every action of every state was tried five times, and either pairs (or triples) are covered or nearly all
 starts of the likelihood ascent end at one optimum. Rooms that nobody entered and signs that pairs have not settled are
-what refinement cannot find out. What is not ready is explored on until pairs are covered, and refined then.
+what refinement cannot find out. What is not ready is explored on until they are covered, and refined then.
 
 In a large world, of more than 256 state-actions, a budget is too short for that: there refinement gets its share if all
 but one in a hundred actions of the states that were acted in were tried three times, and two of five starts end about
@@ -24,9 +24,6 @@ from rewardmix.learning.refinement import refine, stored_batches
 from rewardmix.recovery.evidence import Evidence, afford_data, evidence_of, with_following
 from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recovery_result import Estimate
-
-COVERED_V0 = 0.5
-"""V_0 at which the practical setting may stop."""
 
 TRIES_TO_REFINE = 5
 """Refinement may begin when every action was tried this often in every state that was acted in. Only states that are
@@ -175,13 +172,14 @@ def examined(asked: LearnSettings, gathered: Gathered) -> Gathered:
     return replace(gathered, blind=evidence_of(data, moments=None if kept is None else moments, **level))
 
 
-def ready(so_far: Gathered, recovery: Estimate) -> bool:
+def ready(asked: LearnSettings, so_far: Gathered, recovery: Estimate) -> bool:
     """Whether refinement may begin, every action having been tried where that is asked before."""
     moments = so_far.exploration.moments
+    covered = so_far.exploration.uncertainty <= asked.covered
     if is_large(moments.num_states, moments.num_actions):
-        settled = so_far.exploration.uncertainty <= COVERED_V0 or some_optima(recovery)
+        settled = covered or some_optima(recovery)
         return entered(so_far.exploration) and settled
-    return so_far.exploration.uncertainty <= COVERED_V0 or one_optimum(recovery)
+    return covered or one_optimum(recovery)
 
 
 def one_optimum(recovery: Estimate) -> bool:

@@ -27,6 +27,10 @@ MOST_CONTEXTS = 6
 FIRST_ROUND = 1000
 """Episodes of the first round, without a budget."""
 
+COVERED_V0, COVERED_TRIPLES = 0.5, 0.15
+"""V_0 at which the practical setting may stop, with pairs and with triples. What three rewards share is the product of
+three deviations, not of two, so a triple says less than a pair that was seen as often."""
+
 KEPT_STEPS = 1 << 27
 """More steps than this are not kept as episodes by exploration, and no likelihood is maximised over them."""
 
@@ -84,6 +88,11 @@ class LearnSettings:
     def gap(self) -> float:
         """Of the plans."""
         return min(1e-3, self.accuracy / 20)
+
+    @property
+    def covered(self) -> float:
+        """V_0 at which the practical setting may stop."""
+        return COVERED_V0 if self.order == 2 else COVERED_TRIPLES
 
     @property
     def most_contexts(self) -> int:

@@ -46,8 +46,9 @@ MOST_POINTS = 2_000_000
 """A finer lattice is not tried."""
 MOST_COMPARED = 8
 """For more contexts a point has so many neighbours that no action is dropped between passes."""
-MOST_CELLS = 4096
-"""Cells of a lattice that are remembered for each action; more of them would hardly leave out more."""
+MOST_CELLS = 512
+"""Cells of a lattice that are remembered for each action: those of the first. To look at more of them takes longer than
+what they leave out beyond."""
 INDEX = width_of(MOST_POINTS)
 """Of points and actions in a pass."""
 NOWHERE = np.zeros((0, 0), dtype=np.int32)
