@@ -48,6 +48,17 @@ FEW = 5
 """Seeds that are learned without refinement too."""
 LARGE_GOALS = {300: 0.97, 1000: 0.85}
 
+MANY_TYPES: dict[str, dict[str, Any]] = {
+    "random (5,3,6)": {"states": 5, "actions": 3, "horizon": 6},
+    "random (10,3,8)": {"states": 10, "actions": 3, "horizon": 8},
+    "sparse (20,3,8)": {"states": 20, "actions": 3, "horizon": 8, "successors": 3},
+}
+"""Name in tables -> random worlds of four and five types, a world for each seed."""
+MANY_EPISODES = 2000
+MANY_SEEDS = 10
+MANY_CPU = 3.0
+"""CPU seconds, the goal."""
+
 TARGETS = {2000: 0.94, 20_000: 0.99}
 
 HARD_SEEDS = 40
