@@ -19,6 +19,7 @@ from rewardmix.recovery import best, hoeffding
 from rewardmix.recovery.confidence_set import Radius
 from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.number_of_contexts import Choice, choose
+from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recovery_result import Method
 
 MOST_CONTEXTS = 6
@@ -26,6 +27,12 @@ MOST_CONTEXTS = 6
 
 FIRST_ROUND = 1000
 """Episodes of the first round, without a budget."""
+
+REFINED, MOST_REFINED = 0.5, 0.75
+"""Largest share of the episodes that refinement gets if nobody asked for one. In a large world it is up to the second,
+as long as exploration could try every state-action ``LOOKS`` times: refinement looks where it counts, and with fewer
+it cannot tell where that is."""
+LOOKS = 12
 
 KEPT_STEPS = 1 << 27
 """More steps than this are not kept as episodes by exploration, and no likelihood is maximised over them."""
@@ -64,7 +71,7 @@ class LearnSettings:
     seed: int
     confidence: Confidence
     method: Method
-    refine: float
+    refine: float | None
     separation: float
     resamples: int
     validate: int
@@ -105,7 +112,17 @@ class LearnSettings:
     def refines(self) -> bool:
         """Whether episodes of refinement may be played at all."""
         usual = self.method is best and isinstance(self.confidence, Practical)
-        return self.refine > 0 and usual and (self.known or not environments.is_vector(self.world))
+        return self.refine != 0 and usual and (self.known or not environments.is_vector(self.world))
+
+    def refined_of(self, total: int) -> int:
+        """How many of so many episodes refinement gets at most."""
+        if self.refine is not None:
+            return int(self.refine * total)
+        states, actions, length = self.sizes
+        if not is_large(states, actions):
+            return int(REFINED * total)
+        looked = LOOKS * states * actions / length
+        return int(min(max(total - looked, REFINED * total), MOST_REFINED * total))
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
