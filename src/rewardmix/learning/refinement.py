@@ -128,7 +128,8 @@ def refine(
                     model = hopeful(whole, fitted, visits + prior, number / parts, drawing)
                 else:
                     (model,) = resampled(whole, found, resamples=1, prior=prior, seed=drawing, elsewhere=ELSEWHERE)
-                policy = plan(model, gap=gap, work_limit=usual_work(model) / parts).policy
+                limit = usual_work(model) / parts  # all batches together may plan as long as one plan of learn
+                policy = plan(model, gap=gap, work_limit=limit).policy
                 playing = seed_for(seed, Role.REFINED_EPISODES, len(gathered), number)
                 batch = _played(env_or_model, policy, int(share), playing, gathered)
                 if folder is not None:
