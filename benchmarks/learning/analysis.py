@@ -124,6 +124,29 @@ def lacks_large(rows: Rows) -> list[str]:
     return [grid(["told", *names], lines), said]
 
 
+def visits(rows: Rows) -> list[str]:
+    """What more episodes give, where visits go, and what an agent learns that is told the types."""
+
+    def line(name: str, values: list[float]) -> list[str]:
+        return [name, *(short(value) for value in values)]
+
+    lines = [
+        line(
+            f"share after {episodes:,} episodes", [float(np.mean([found[k] for found in row["share"]])) for row in rows]
+        )
+        for k, episodes in enumerate(rows[0]["budgets"])
+    ]
+    first = f"{rows[0]['budgets'][0]:,} episodes"
+    for key, name in (("explored", "exploration"), ("refined", "refinement")):
+        said = f"visits of {name} to what is best for a type or on average, {first}"
+        lines.append(line(said, [float(np.mean(row[key])) for row in rows]))
+    lines.append(
+        line(f"share of an agent that is told types and moves, {first}", [np.mean(row["told"]) for row in rows])
+    )
+    head = ["", *(f"S = {row['states']:,}" for row in rows)]
+    return [grid(head, lines), f"Means over {len(rows[0]['told'])} worlds."]
+
+
 def hard(rows: Rows) -> list[str]:
     """How many runs found the optimal policy of the hard family."""
     lines = [
@@ -249,6 +272,7 @@ TABLES = {
     "many_types": many_types,
     "lacks": lacks,
     "lacks_large": lacks_large,
+    "visits": visits,
     "hard": hard,
     "others": others,
     "recurrent": recurrent,

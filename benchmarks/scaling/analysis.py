@@ -286,7 +286,7 @@ COST_SIGNS = {"states": "S", "actions": "A", "horizon": "H", "contexts": "M", "e
 
 
 def growth(rows: Rows) -> list[str]:
-    """Exponents of CPU time and of peak memory of each stage, and what the base and the largest values cost."""
+    """Exponents of CPU time and of peak memory of each stage, and what the base costs."""
     base = settings.COST_BASE
     sizes = ", ".join(f"{sign} = {base[name]:,}" for name, sign in COST_SIGNS.items())
     worlds = 1 + max(row["seed"] for row in rows)
@@ -294,14 +294,25 @@ def growth(rows: Rows) -> list[str]:
     out = []
     for key, name in said.items():
         lines = [
-            [f"{COST_SIGNS[factor]}, {values[0]:,} to {values[-1]:,}", *(cost_slope(rows, factor, stage, key)
-             for stage in STAGES)] for factor in COST_SIGNS if len(values := values_of(rows, factor)) > 1
+            [f"{COST_SIGNS[factor]} = {', '.join(f'{value:,}' for value in values)}", *(cost_slope(rows, factor, stage,
+             key) for stage in STAGES)] for factor in COST_SIGNS if len(values := values_of(rows, factor)) > 1
         ]  # fmt: skip
         middle = [cost_of(rows, "states", base["states"], stage, key) for stage in STAGES]
         lines.append(["at the base", *(f"{found:.3g} {UNITS[key]}" for found in middle)])
         out += [f"Exponents of **{name}**:", grid(["factor", *STAGES], lines)]
     count = "one of them" if worlds == 1 else f"means over {worlds} of them"
-    return [*out, f"Base: {sizes}; random worlds with two next states, {count}."]
+    brackets = "In brackets: the factor by which the value that is farthest from the power is off."
+    return [*out, f"{brackets} Base: {sizes}; random worlds with two next states, {count}.", *no_power(rows)]
+
+
+def no_power(rows: Rows) -> list[str]:
+    """What each number of types costs: they are recovered and planned in other ways, so this is no power."""
+    lines = [
+        [f"M = {value}", *(f"{cost_of(rows, 'contexts', value, stage, 'cpu'):.3g} s, "
+         f"{cost_of(rows, 'contexts', value, stage, 'memory'):.0f} MiB" for stage in STAGES)]
+        for value in values_of(rows, "contexts")
+    ]  # fmt: skip
+    return ["What each **number of types** costs:", grid(["types", *STAGES], lines)]
 
 
 UNITS = {"cpu": "s", "memory": "MiB"}
@@ -319,19 +330,26 @@ def cost_of(rows: Rows, factor: str, value: int, stage: str, key: str) -> float:
 
 
 def cost_slope(rows: Rows, factor: str, stage: str, key: str) -> str:
-    """Exponent of one stage in one factor."""
+    """Exponent of one stage in one factor, and the factor by which the value farthest from its power is off."""
     values = values_of(rows, factor)
-    return f"{slope(values, [max(cost_of(rows, factor, value, stage, key), 1e-3) for value in values]):.2f}"
+    costs = [max(cost_of(rows, factor, value, stage, key), 1e-3) for value in values]
+    power = slope(values, costs)
+    rest = np.log(costs) - power * np.log(values)
+    off = float(np.exp(np.abs(rest - rest.mean()).max()))
+    return f"{power:.2f} ({off:.2g})" if len(values) > 2 else f"{power:.2f}"
 
 
 def large(rows: Rows) -> list[str]:
     """The whole of learning in worlds of very many states."""
     lines = [
         [f"{row['states']:,}", f"{row['episodes']:,}", f"{found['cpu']:.0f} s", f"{found['memory'] / 1024:.2f} GiB",
-         short(found["share"])] for row in rows for found in [row["stages"]["learn"]]
+         short(found["share"]), short(found["floor"])] for row in rows for found in [row["stages"]["learn"]]
     ]  # fmt: skip
-    said = "`learn` with what it costs to judge the policy in the true world; share is that of the gain of adapting."
-    return [grid(["states", "episodes", "CPU time", "peak memory", "share"], lines), said]
+    said = (
+        "`learn` with what it costs to judge the policy in the true world; share is that of the gain of adapting, "
+        "floor that of the best policy that does not adapt, in the model that was learned."
+    )
+    return [grid(["states", "episodes", "CPU time", "peak memory", "share", "floor"], lines), said]
 
 
 def turns(rows: Rows) -> list[str]:

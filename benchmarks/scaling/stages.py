@@ -15,11 +15,13 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import rewardmix as rm
-from rewardmix.planning import usual_work
+from rewardmix.planning import plan_markov, usual_work
+from rewardmix.planning.baselines import markov_value
 
 SMALL = {"states": 12, "actions": 3, "horizon": 6, "episodes": 3000}
 """What is run first, so that kernels are compiled."""
@@ -62,7 +64,9 @@ def run(spec: dict[str, Any], stages: list[str]) -> dict[str, dict[str, float]]:
     if "learn" in stages:
         ask = {"episodes": episodes, "num_contexts": contexts, "seed": seed, "resamples": 0}
         learned, out["learn"] = measured(lambda: rm.learn(world, **ask), idle)
-        out["learn"]["share"] = learned.certificate.truth.share
+        truth, markov = learned.certificate.truth, plan_markov(learned.model)
+        out["learn"]["share"] = truth.share
+        out["learn"]["floor"] = replace(truth, value=markov_value(markov.policy, world)).share
     return out
 
 

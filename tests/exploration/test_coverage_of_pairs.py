@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from rewardmix import problems
-from rewardmix.exploration import coverage, explore, first_order, selected, uniformly
+from rewardmix.exploration import companions, coverage, explore, first_order, selected, uniformly
 from rewardmix.moments import Moments
 
 
@@ -54,6 +55,38 @@ def test_possible_pairs_are_those_on_some_path(model):
     assert report.known_world
     counts = found.moments.pair_counts()
     assert report.least == min(int(counts[pair]) for pair in pairs)
+
+
+def by_matrices(rows, starts, num_actions, horizon):
+    """(X, X): which pairs one episode can visit, by tables of the fewest moves between all states."""
+    size = starts.size
+    move = rows.reshape(size, num_actions, size).any(axis=1)
+    between = np.where(np.eye(size, dtype=bool), 0, np.where(move, 1, horizon))
+    for middle in range(size):
+        between = np.minimum(between, between[:, middle, None] + between[middle])
+    early = between[starts].min(axis=0)
+    when = np.stack([between[row].min(axis=0, initial=horizon) for row in rows])
+    when += 1 + np.repeat(early, num_actions)[:, None]
+    after = np.repeat(when < horizon, num_actions, axis=1)
+    return after | after.T
+
+
+@pytest.mark.parametrize(("states", "horizon"), [(1, 1), (7, 1), (64, 2), (65, 3), (150, 5), (150, 20)])
+def test_companions_are_those_of_tables_of_moves(monkeypatch, states, horizon):
+    """Whatever the sizes of blocks, also where nothing is known to follow a state-action."""
+    monkeypatch.setattr(companions, "_BLOCK", 64)
+    monkeypatch.setattr(companions, "_WORDS", 100)
+    rng = np.random.default_rng(states + horizon)
+    rows = rng.random((3 * states, states)) < min(0.4 / states, 1.0)
+    starts = np.arange(states) < 1 + states // 20
+    expected = by_matrices(rows, starts, 3, horizon)
+    found = companions.Companions(csr_array(rows.astype(np.float64)), starts, 3, horizon)
+    assert found.possible == np.triu(expected).sum()
+    block = rng.permutation(3 * states)[: 2 * states]
+    assert (found.possible_with(block) == expected[block]).all()
+    first, second = rng.integers(3 * states, size=(2, 500))
+    assert (found.together(first, second) == expected[first, second]).all()
+    assert 0 < found.possible < expected.size or horizon == 1
 
 
 def test_without_a_model_what_was_seen_decides():

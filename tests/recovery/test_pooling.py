@@ -5,9 +5,9 @@ import pytest
 
 from rewardmix import problems
 from rewardmix.exploration import explore
-from rewardmix.recovery import aligned, recover
-from rewardmix.recovery.evidence import Question, evidence_of
-from rewardmix.recovery.pooling import LARGE, LEAST, MOST, mean_square_covariance, pooled, strength, world_law
+from rewardmix.recovery import aligned, pooling, recover
+from rewardmix.recovery.evidence import Question, evidence_of, with_following
+from rewardmix.recovery.pooling import LARGE, LEAST, MOST, Pool, mean_square_covariance, world_law
 
 
 def large(**options):
@@ -65,7 +65,7 @@ def test_uniform_laws_have_the_pseudo_counts_of_a_uniform_prior():
     both = []
     for seed in range(4):
         moments = explore(large(seed=10 + seed), episodes=6000, seed=seed).moments
-        both.append((strength(moments, 2), world_law(moments.outcomes)[2]))
+        both.append((Pool(moments).strength(2), Pool(moments).law[2]))
     a, b = np.mean(both, axis=0)
     assert a == pytest.approx(2.0, abs=0.35)
     assert b == pytest.approx(5.0, abs=0.35)  # at most MOST
@@ -73,15 +73,15 @@ def test_uniform_laws_have_the_pseudo_counts_of_a_uniform_prior():
 
 def test_contexts_that_hardly_differ_are_pulled_together_as_far_as_allowed():
     moments = explore(large(seed=3, separation=0.03), episodes=3000, seed=1).moments
-    assert strength(moments, 2) == MOST
-    assert LEAST <= strength(explore(large(seed=3), episodes=3000, seed=1).moments, 3) <= MOST
+    assert Pool(moments).strength(2) == MOST
+    assert LEAST <= Pool(explore(large(seed=3), episodes=3000, seed=1).moments).strength(3) <= MOST
 
 
 def test_thin_counts_are_pulled_to_the_law_of_the_world_and_thick_ones_are_not():
     average = np.array([[1.0, 0.0], [1.0, 0.0]])
-    outcomes = np.array([[6, 4], [5, 5], [3, 7]])
-    world, _, pull = world_law(outcomes)
-    thin, thick = pooled(average, np.array([1.0, 1e6]), outcomes)
+    pool = Pool(explore(large(seed=3), episodes=50, seed=1).moments)
+    world, _, pull = pool.law
+    thin, thick = pool.centre(average, np.array([1.0, 1e6]))
     np.testing.assert_allclose(thin, (average[0] + pull * world) / (1.0 + pull))
     np.testing.assert_allclose(thick, average[1], atol=1e-5)
 
@@ -110,3 +110,18 @@ def test_learned_pseudo_counts_bring_rewards_nearer_to_the_truth():
         return np.sqrt(((model.rewards - world.rewards) ** 2).mean())
 
     assert error() < 0.97 * error(prior=1.0)
+
+
+def test_sums_over_the_counts_are_taken_once(explored, monkeypatch):
+    """However often a recovery asks, and also for what follows rewards: these are counts of exploration alone."""
+    calls = []
+    for name in ("world_law", "mean_square_covariance"):
+        function = getattr(pooling, name)
+        monkeypatch.setattr(pooling, name, lambda *given, f=function, n=name: calls.append(n) or f(*given))
+    episodes = explored[1].gathered
+    alone = evidence_of(episodes[:-500])
+    for evidence in (alone, with_following(alone, episodes[:-500], episodes[-500:])):
+        for _ in range(3):
+            assert evidence.strength(Question()) == Pool(alone.moments).strength(2)
+            assert evidence.centre(evidence.bags).shape == (300, 2)
+    assert calls.count("world_law") == calls.count("mean_square_covariance") == 1 + 6

@@ -61,6 +61,8 @@ class Role(IntEnum):
     """Seeds of the resamples of refinement; index: episodes before, batch."""
     REFINED_EPISODES = 20
     """Seeds of the episodes of refinement; index: episodes before, batch."""
+    HOPES = 51
+    """How much better rewards are hoped to be in a batch of refinement."""
     VALIDATION = 21
     """Seed of the fresh episodes that judge what was learnt."""
     LOG_SAMPLE = 22

@@ -47,7 +47,9 @@ def learn_command(
     setting: Annotated[str | None, typer.Option(help="practical, theory or paper. [practical]")] = None,
     method: Annotated[str | None, typer.Option(help="Recovery: best or paper. [best]")] = None,
     order: Annotated[int | None, typer.Option(help="Explore pairs (2) or triples (3). [2]")] = None,
-    refine: Annotated[float | None, typer.Option(help="Largest share of episodes for refinement. [0.5]")] = None,
+    refine: Annotated[
+        float | None, typer.Option(help="Largest share of episodes for refinement. [0.5 or more]")
+    ] = None,
     separation: Annotated[float | None, typer.Option(help="Least gap of types, if known. [0]")] = None,
     validate: Annotated[int | None, typer.Option(help="Fresh episodes to try the policy in.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, if the environment does not tell.")] = None,
@@ -185,7 +187,7 @@ class LearnOptions:
     setting: str = "practical"
     method: str = "best"
     order: int = 2
-    refine: float = 0.5
+    refine: float | None = None
     separation: float = 0.0
     validate: int | None = None
     horizon: int | None = None

@@ -109,7 +109,7 @@ def learn(
     seed: int = 0,
     confidence: Confidence = practical,
     method: Method = best,
-    refine: float = 0.5,
+    refine: float | None = None,
     separation: float = 0.0,
     resamples: int = 8,
     validate: int = 0,
@@ -134,9 +134,9 @@ def learn(
         confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``. The last two are Algorithm 1 as
             printed: without a budget they explore until V_0 is at the threshold of the theorem.
         method: of recovery, ``best`` or ``algorithm_3`` (as printed).
-        refine: largest share of the episodes that refinement gets, once every action was tried; 0 is exploration and
-            nothing else, as printed. Only the practical setting refines, with ``best``, up to a million episodes, and
-            not in vector environments.
+        refine: largest share of the episodes that refinement gets, once every action was tried; left out .5, or up to
+            .75 in a large world. 0 is exploration and nothing else, as printed. Only the practical setting refines,
+            with ``best``, up to a million episodes, and not in vector environments.
         separation: delta, if known; only the threshold of the theory and paper settings uses it.
         resamples: of the bootstrap; 0 leaves it out (not without a budget).
         validate: fresh episodes in which the final policy is tried.
@@ -160,7 +160,7 @@ def learn(
         seed=as_seed("seed", seed),
         confidence=as_confidence(confidence),
         method=_as_method(method),
-        refine=as_number("refine", refine, above=-1e-300, below=1.0),
+        refine=None if refine is None else as_number("refine", refine, above=-1e-300, below=1.0),
         separation=as_number("separation", separation, above=-1e-300),
         resamples=as_count("resamples", resamples, least=2 if episodes is None and not to_threshold(confidence) else 0),
         validate=as_count("validate", validate, least=0),

@@ -5,7 +5,7 @@ starts of the likelihood ascent end at one optimum. Rooms that nobody entered an
 what refinement cannot find out. What is not ready is explored on until they are covered, and refined then.
 
 In a large world, of more than 256 state-actions, a budget is too short for that: there refinement gets its share if all
-but one in a hundred actions of the states that were acted in were tried three times, and two of five starts end about
+but one in twenty actions of the states that were acted in were tried three times, and two of five starts end about
 equally high. It hopes there for the best of what is hardly known, so it corrects itself.
 """
 
@@ -34,14 +34,14 @@ ONE_OPTIMUM = 0.8
 """Share of the starts of recovery that must end at the same optimum. Signs that pairs have not settled leave several,
 and refinement would never find out: the policies of a model with wrong signs avoid the pairs that would tell."""
 
-FEW_TRIES, ENTERED = 3, 0.99
+FEW_TRIES, ENTERED = 3, 0.95
 """In a large world: share of the actions of states that were acted in that must have been tried this often."""
 
 SOME_OPTIMA, CLOSE = 0.4, 0.01
 """In a large world: share of the starts (two of five) that must end within so many nats for each state-action of the
 best. Where some of very many state-actions are hardly known no two ascents end at the same point."""
 
-MOST_REFINED = 1_000_000
+LARGEST_REFINED = 1_000_000
 """Larger budgets are explored to the end: rewards are known well by then, and every batch would refit over them."""
 
 
@@ -113,7 +113,7 @@ class LearnRound:
 def explore_round(asked: LearnSettings, part: LearnRound) -> Gathered:
     """Algorithm 2, until refinement may begin if there may be any, otherwise to the end of the round."""
     spent = part.total - part.room
-    most = int(asked.refine * part.total) - spent if asked.refines and part.total <= MOST_REFINED else 0
+    most = asked.refined_of(part.total) - spent if asked.refines and part.total <= LARGEST_REFINED else 0
     if most > 0 and not part.until:
         found = explore_up_to(asked, part.room - most, {}, part.after, part.folder(asked.known))
     else:

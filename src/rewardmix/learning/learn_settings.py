@@ -19,6 +19,7 @@ from rewardmix.recovery import best, hoeffding
 from rewardmix.recovery.confidence_set import Radius
 from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.number_of_contexts import Choice, choose
+from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recovery_result import Method
 
 MOST_CONTEXTS = 6
@@ -30,6 +31,13 @@ FIRST_ROUND = 1000
 COVERED_V0, COVERED_TRIPLES = 0.5, 0.15
 """V_0 at which the practical setting may stop, with pairs and with triples. What three rewards share is the product of
 three deviations, not of two, so a triple says less than a pair that was seen as often."""
+
+REFINED, MOST_REFINED = 0.5, 0.75
+"""Largest share of the episodes that refinement gets if nobody asked for one. In a large world it is up to the second,
+as long as exploration could try every state-action ``LOOKS`` times: refinement looks where it counts, and with fewer
+it cannot tell where that is."""
+LOOKS = 12
+"""So many looks at each; six or fewer, or twenty-five, are worse with 1,000 states."""
 
 KEPT_STEPS = 1 << 27
 """More steps than this are not kept as episodes by exploration, and no likelihood is maximised over them."""
@@ -68,7 +76,7 @@ class LearnSettings:
     seed: int
     confidence: Confidence
     method: Method
-    refine: float
+    refine: float | None
     separation: float
     resamples: int
     validate: int
@@ -114,7 +122,17 @@ class LearnSettings:
     def refines(self) -> bool:
         """Whether episodes of refinement may be played at all."""
         usual = self.method is best and isinstance(self.confidence, Practical)
-        return self.refine > 0 and usual and (self.known or not environments.is_vector(self.world))
+        return self.refine != 0 and usual and (self.known or not environments.is_vector(self.world))
+
+    def refined_of(self, total: int) -> int:
+        """How many of so many episodes refinement gets at most."""
+        if self.refine is not None:
+            return int(self.refine * total)
+        states, actions, length = self.sizes
+        if not is_large(states, actions):
+            return int(REFINED * total)
+        looked = LOOKS * states * actions / length
+        return int(min(max(total - looked, REFINED * total), MOST_REFINED * total))
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:

@@ -6,11 +6,13 @@
 
 In a large world (more than 256 state-actions) a budget leaves few visits to each, and another draw comes instead:
 
-        fit a model to the episodes so far; let every reward be HOPE standard deviations better than the fit
+        fit a model to the episodes so far, from the last fit; let every reward be better than the fit, by about two of
+        its standard deviations at first and one at the end, and as much at random
         play the best policy of that model
 
 The bootstrap draws nothing else where a reward was seen once or never, so a state-action that began badly is avoided
-for good; hope tries it again.
+for good; hope tries it again. Hope alone plays one policy until all that looks good is known equally well; with chance
+in it, batches differ, so there are many.
 
 Exploration looks at every pair that can be reached, whether or not a good policy would ever go there. This looks where
 some plausible model says that it pays (posterior sampling, with the bootstrap for a posterior). Its actions follow the
@@ -23,7 +25,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +34,15 @@ import numpy as np
 from rewardmix import environments
 from rewardmix._core import storage
 from rewardmix._core.checks import Floats, InputError, as_count, refuse
-from rewardmix._core.streams import Role, seed_for
+from rewardmix._core.streams import Role, generator, seed_for
 from rewardmix.episodes import Episodes, pack_episodes, unpack_episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import plan, usual_work
 from rewardmix.policy import Controller
 from rewardmix.recovery.bags import bags_of
-from rewardmix.recovery.bootstrap import mixture_of_model, refitted, resampled
-from rewardmix.recovery.likelihood import Mixture, e_step
+from rewardmix.recovery.bootstrap import mixture_of_model, resampled
+from rewardmix.recovery.likelihood import Mixture, ascend, e_step
 from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recovery_result import Recovered, assembled
 from rewardmix.simulation import simulate
@@ -48,13 +50,19 @@ from rewardmix.simulation import simulate
 BATCHES = 8
 """Models drawn. Two to sixteen do about equally well; each costs a refit and a plan."""
 
+LARGE_BATCHES = 60
+"""Models drawn in a large world, where a refit goes on from the one before."""
+
 ELSEWHERE = 3
 """Random starts of each refit. One that begins at the recovered model alone stays on its hill of the likelihood: with
 the signs of a rarely seen state wrong, no draw would ever play what shows it."""
 
-HOPE = 2.0
-"""Standard deviations of a reward's mean that it is played as better, in a large world. One to three do about equally
-well; without any, what began badly stays unknown."""
+LONGEST_REFIT = 300
+"""E-steps of such a refit."""
+
+HOPES = 2.0, 1.0
+"""Standard deviations of a reward's mean that it is played as better, in a large world: in the first batch and in the
+last. Without any, what began badly stays unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +84,7 @@ def refine(
     found: Recovered,
     *,
     episodes: int,
-    batches: int = BATCHES,
+    batches: int | None = None,
     prior: float = 1.0,
     gap: float = 1e-2,
     seed: int = 0,
@@ -90,7 +98,8 @@ def refine(
         gathered: all episodes so far.
         found: a model recovered from them, where the refits begin.
         episodes: how many to play.
-        batches: in how many parts; after each, the next model is drawn from all episodes so far.
+        batches: in how many parts; after each, the next model is drawn from all episodes so far. Left out: 8, or 60 in
+            a large world.
         prior: pseudo-count of the refits, as for ``recover``.
         gap: of the plans; a plausible model is no better known than that.
         seed: the same seed gives the same episodes of a model; an environment goes on from where it stands.
@@ -98,20 +107,30 @@ def refine(
         checkpoint: a folder. Batches that are in it are not played again.
     """
     count = as_count("episodes", episodes, least=0)
-    shares = np.diff(np.linspace(0, count, as_count("batches", batches) + 1).astype(int))
+    large = is_large(gathered.num_states, gathered.num_actions)
+    parts = as_count("batches", (LARGE_BATCHES if large else BATCHES) if batches is None else batches)
+    shares = np.diff(np.linspace(0, count, parts + 1).astype(int))
     folder = None if checkpoint is None else Path(checkpoint)
-    settings: dict[str, Any] = {"seed": seed, "after": len(gathered), "episodes": count, "batches": batches}
+    settings: dict[str, Any] = {"seed": seed, "after": len(gathered), "episodes": count, "batches": parts}
     if folder is not None:
         settings["gathered"] = storage.checksum_of(pack_episodes(gathered)[0])
-    played = gathered[:0]
+    played, fitted = gathered[:0], mixture_of_model(found.model, gathered)
     try:
         for number, share in enumerate(shares[shares > 0]):
             name = f"batch-{number:03d}.safetensors"
             batch = None if folder is None else _saved(folder / name, settings, gathered, int(share))
+            drawing = seed_for(seed, Role.REFINEMENT, len(gathered), number)
+            whole = gathered + played
+            if large:
+                fitted, visits = fitted_again(whole, fitted, found.fixed_weights, prior)
             if batch is None:
-                drawing = seed_for(seed, Role.REFINEMENT, len(gathered), number)
+                if large:
+                    model = hopeful(whole, fitted, visits + prior, number / parts, drawing)
+                else:
+                    (model,) = resampled(whole, found, resamples=1, prior=prior, seed=drawing, elsewhere=ELSEWHERE)
+                limit = usual_work(model) / parts  # all batches together may plan as long as one plan of learn
+                policy = plan(model, gap=gap, work_limit=limit).policy
                 playing = seed_for(seed, Role.REFINED_EPISODES, len(gathered), number)
-                policy = _plausible(gathered + played, found, prior, gap, drawing, batches)
                 batch = _played(env_or_model, policy, int(share), playing, gathered)
                 if folder is not None:
                     _save(folder / name, batch, settings)
@@ -123,40 +142,48 @@ def refine(
     return Refinement(played)
 
 
-def _plausible(episodes: Episodes, found: Recovered, prior: float, gap: float, seed: int, batches: int) -> Controller:
-    """The best policy of one plausible model; all batches together may plan as long as one plan of ``learn``."""
-    if is_large(episodes.num_states, episodes.num_actions):
-        model = hopeful(episodes, found, prior)
-    else:
-        (model,) = resampled(episodes, found, resamples=1, prior=prior, seed=seed, elsewhere=ELSEWHERE)
-    return plan(model, gap=gap, work_limit=usual_work(model) / batches).policy
-
-
-def hopeful(episodes: Episodes, found: Recovered, prior: float) -> RewardMixingMDP:
-    """The model of these episodes, fitted from ``found``, with every reward ``HOPE`` standard deviations better.
-
-    The mean reward of x in context m with n visits, by the fit, has the variance of the law over n + prior + 1, as if
-    the law were drawn from its pseudo-counts. As much chance goes to the largest reward as lifts the mean so far.
-    """
-    start = mixture_of_model(found.model, episodes)
+def fitted_again(episodes: Episodes, start: Mixture, weights: Floats | None, prior: float) -> tuple[Mixture, Floats]:
+    """The mixture of these episodes by EM from one of fewer, and how often each context visited each x, (M, X)."""
+    bags = bags_of(episodes)
     average = (start.weights[:, None, None] * start.laws).sum(axis=0)
-    model = refitted(episodes, found.model, weights=found.fixed_weights, prior=prior, average=average)
-    fitted = mixture_of_model(model, episodes)
-    visits = e_step(bags_of(episodes), fitted).outcomes.sum(axis=2)
-    laws = lifted(fitted.laws, visits + prior, episodes.reward_values)
+    inside = Mixture(start.weights, 0.99 * start.laws + 0.01 * average)  # off the boundary, where EM would stay
+    settings: dict[str, Any] = {"average": average, "prior": prior, "weights": weights, "tolerance": 1e-8}
+    mixture = ascend(partial(e_step, bags), inside, max_iterations=LONGEST_REFIT, **settings).mixture
+    return mixture, e_step(bags, mixture).outcomes.sum(axis=2)
+
+
+def hopeful(episodes: Episodes, fitted: Mixture, counts: Floats, spent: float, seed: int) -> RewardMixingMDP:
+    """The model of these episodes with rewards better than ``fitted``: each by some of its standard deviations.
+
+    As many as hope says, times one plus a draw from nearly the normal law. The mean reward of x in context m with n
+    visits, by the fit, has the variance of the law over n + prior + 1, as if the law were drawn from its pseudo-counts.
+
+    Args:
+        episodes: whose moves count.
+        fitted: to them.
+        counts: (M, X) visits and pseudo-counts.
+        spent: share of refinement that is behind.
+        seed: of the draw.
+    """
+    first, last = HOPES
+    nearly_normal = generator(seed, Role.HOPES).random((12, *counts.shape)).sum(axis=0) - 6.0
+    deviations = (first + (last - first) * spent) * (1.0 + nearly_normal)
+    laws = lifted(fitted.laws, counts, episodes.reward_values, deviations)
     moves = Moments.of_moves(episodes)
     return assembled(episodes, Mixture(fitted.weights, laws), moves.initial_estimate(), moves.transition_estimate()[0])
 
 
-def lifted(laws: Floats, counts: Floats, values: Floats) -> Floats:
-    """(M, X, Z) laws with their means ``HOPE`` standard deviations higher, each known from (M, X) ``counts``."""
+def lifted(laws: Floats, counts: Floats, values: Floats, deviations: Floats) -> Floats:
+    """(M, X, Z) laws with their means (M, X) standard deviations higher, each known from (M, X) ``counts``.
+
+    As much chance goes to the largest reward, or to the least, as lifts or lowers the mean so far.
+    """
     mean = (laws * values).sum(axis=2)
     spread = np.sqrt(np.maximum((laws * values**2).sum(axis=2) - mean**2, 0.0) / (counts + 1.0))
-    room = values[-1] - mean
-    share = np.where(room > 0, np.minimum(HOPE * spread / np.where(room > 0, room, 1.0), 1.0), 0.0)[..., None]
-    best = np.zeros(values.size)
-    best[-1] = 1.0
-    return np.asarray((1.0 - share) * laws + share * best)
+    end = np.where(deviations > 0, values.size - 1, 0)
+    room = np.abs(values[end] - mean)
+    share = np.where(room > 0, np.minimum(np.abs(deviations) * spread / np.where(room > 0, room, 1.0), 1.0), 0.0)
+    return np.asarray((1.0 - share[..., None]) * laws + share[..., None] * np.eye(values.size)[end])
 
 
 def _played(world: Any, policy: Controller, count: int, seed: int, like: Episodes) -> Episodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
 from rewardmix.recovery.bags import Bags, bags_of, merge_bags
 from rewardmix.recovery.confidence_set import ConfidenceSet, Radius, confidence_set, hoeffding
-from rewardmix.recovery.pooling import is_large, pooled, strength
+from rewardmix.recovery.pooling import Pool, is_large
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,12 @@ class Evidence:
     bags: Bags | None = None
     blind: Bags | None = None
 
+    @cached_property
+    def pool(self) -> Pool | None:
+        """What state-actions say of each other, in a large world of which there are counts."""
+        large = is_large(self.confidence.num_states, self.confidence.num_actions)
+        return Pool(self.moments) if self.moments is not None and large else None
+
     def centre(self, bags: Bags) -> Floats:
         """(X, Z) law that a prior on the laws behind ``bags`` pulls to.
 
@@ -74,15 +81,13 @@ class Evidence:
         return self._pooled(average, np.where(visits > 0, visits, others))
 
     def _pooled(self, average: Floats, visits: Floats) -> Floats:
-        large = is_large(self.confidence.num_states, self.confidence.num_actions)
-        return average if self.moments is None or not large else pooled(average, visits, self.moments.outcomes)
+        return average if self.pool is None else self.pool.centre(average, visits)
 
     def strength(self, question: Question) -> float:
         """The pseudo-count at the centre: what was asked for, or what a large world shows."""
         if question.prior is not None:
             return question.prior
-        large = is_large(self.confidence.num_states, self.confidence.num_actions)
-        return strength(self.moments, question.num_contexts) if self.moments is not None and large else 1.0
+        return 1.0 if self.pool is None else self.pool.strength(question.num_contexts)
 
 
 def afford_data(data: Any, following: Any, contexts: int) -> None:
@@ -140,7 +145,9 @@ def with_following(evidence: Evidence, blind: Episodes, following: Episodes) -> 
     both = blind + following
     mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
     moved = evidence.confidence.moved(evidence.moments + Moments.of_moves(following))
-    return replace(evidence, confidence=moved, bags=merge_bags(bags_of(both[mixed])))
+    together = replace(evidence, confidence=moved, bags=merge_bags(bags_of(both[mixed])))
+    together.__dict__["pool"] = evidence.pool  # of the same counts: its sums are not taken again
+    return together
 
 
 def _counted(moments: Moments, episodes: Episodes) -> Moments:

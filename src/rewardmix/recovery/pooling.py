@@ -24,6 +24,8 @@ In a small world there is too little to learn either from; there a is 1 and b is
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,21 +85,39 @@ def mean_square_covariance(moments: Moments) -> float:
     return float(found.sum() / pairs.sum())
 
 
-def strength(moments: Moments, contexts: int) -> float:
-    """a: the pseudo-count of each law at its centre."""
-    found = mean_square_covariance(moments)
-    if math.isnan(found):
-        return 1.0
-    _, square, _ = world_law(moments.outcomes)
-    distance = math.sqrt(max(found, 0.0) * (contexts - 1))
-    return _ratio((1.0 - 1.0 / contexts) * (1.0 - square - distance), distance)
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """What the state-actions of a large world say of each other; the sums over its counts are taken once.
 
+    Attributes:
+        moments: the counts.
+    """
 
-def pooled(average: Floats, visits: Floats, outcomes: NDArray[np.int64]) -> Floats:
-    """(X, Z) centre: (X, Z) averages over (X,) visits, pulled to the law of the world that ``outcomes`` show."""
-    world, _, pull = world_law(outcomes)
-    n = visits[:, None]
-    return np.asarray((n * average + pull * world) / (n + pull))
+    moments: Moments
+
+    @cached_property
+    def law(self) -> tuple[Floats, float, float]:
+        """((Z,) world, square, b)."""
+        return world_law(self.moments.outcomes)
+
+    @cached_property
+    def square_covariance(self) -> float:
+        """E |covariance(x, y)|^2, NaN where no pair was seen twice."""
+        return mean_square_covariance(self.moments)
+
+    def strength(self, contexts: int) -> float:
+        """a: the pseudo-count of each law at its centre."""
+        if math.isnan(self.square_covariance):
+            return 1.0
+        _, square, _ = self.law
+        distance = math.sqrt(max(self.square_covariance, 0.0) * (contexts - 1))
+        return _ratio((1.0 - 1.0 / contexts) * (1.0 - square - distance), distance)
+
+    def centre(self, average: Floats, visits: Floats) -> Floats:
+        """(X, Z) averages over (X,) visits, pulled to the law of the world."""
+        world, _, pull = self.law
+        n = visits[:, None]
+        return np.asarray((n * average + pull * world) / (n + pull))
 
 
 def _ratio(noise: float, signal: float) -> float:

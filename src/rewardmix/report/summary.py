@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from rewardmix._core.checks import Floats, refuse
 from rewardmix._core.portable import logs
-from rewardmix.exploration.exploration_result import possible_pairs, second_steps
+from rewardmix.exploration.companions import Companions
 from rewardmix.facts import EVIDENCE
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
@@ -232,8 +232,8 @@ def pair_coverage(moments: Moments) -> dict[str, Any] | None:
         return None
     counts = moments.pair_counts()
     rows = csr_array(moments.moves[:, : moments.num_states])
-    when = second_steps(rows, moments.starts > 0, moments.num_actions, moments.horizon)
-    possible = possible_pairs(when, np.arange(size), moments.num_actions, moments.horizon).T | (counts > 0)
+    companions = Companions(rows, moments.starts > 0, moments.num_actions, moments.horizon)
+    possible = companions.possible_with(np.arange(size)) | (counts > 0)
     lower = np.tril(np.ones((size, size), bool))
     block = -(-size // MOST_ROWS)
     edges = np.arange(0, size, block)
