@@ -21,7 +21,7 @@ FIRST = 2_000
 SEEDS = 20
 """Of the world, where it has one, and of the learner."""
 
-FEWER_SEEDS = 5
+FEWER_SEEDS = 10
 """Of rivals, and of agents that are told less or too much: what is asked is how many times as much they cost."""
 
 MODELS: dict[str, Callable[[int], RewardMixingMDP]] = {

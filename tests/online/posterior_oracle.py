@@ -16,14 +16,15 @@ def log_beta(shapes) -> float:
 def posterior_means(episodes, num_points, num_values, num_contexts, law_prior, weights=None, weight_prior=5.0):
     """(E[w] (M,), E[p] (M, X, Z), E[sum_m w_m p_m(x) p_m(y)] (X, X), p the chance of the last value).
 
-    ``episodes`` are lists of (x, z). Given the assignment everything is conjugate: laws and weights are Dirichlet.
+    ``episodes`` are lists of (x, z), ``law_prior`` (X, Z) the shapes of the laws of every context. Given the assignment
+    everything is conjugate: laws and weights are Dirichlet.
     """
     total, mean_weights = 0.0, np.zeros(num_contexts)
     mean_laws = np.zeros((num_contexts, num_points, num_values))
     mean_products = np.zeros((num_points, num_points))
     for assignment in product(range(num_contexts), repeat=len(episodes)):
         sizes = np.bincount(assignment, minlength=num_contexts).astype(float)
-        counts = np.full((num_contexts, num_points, num_values), law_prior)
+        counts = np.tile(law_prior, (num_contexts, 1, 1))
         for m, steps in zip(assignment, episodes, strict=True):
             for x, z in steps:
                 counts[m, x, z] += 1

@@ -209,7 +209,7 @@ def test_propensity_is_the_share_of_policies_that_do_the_same(model):
         visit = agent.begin(1)
         chance = visit.propensity
         shares[visit.action] += 1 / 600
-        assert chance in (pytest.approx(k / len(agent.policies)) for k in (1, 2, 3))
+        assert chance in (pytest.approx(k / len(agent.policies)) for k in range(1, len(agent.policies) + 1))
         visit.end()
     first = [int(policy.actions[0][1, policy.first[1]]) for policy in agent.policies]
     expected = np.bincount(first, minlength=model.num_actions) / len(first)
@@ -289,6 +289,21 @@ def test_the_search_goes_where_little_was_tried_and_stops_there():
     assert policy.horizon == model.horizon
     tries = agent._record.tally.visits.reshape(model.num_states, -1)
     assert (tries[:3] >= decision.STRANGE_BELOW).all()  # the dials; every action there was tried
+
+
+def test_a_third_of_the_visits_play_the_most_likely_world(model):
+    agent = agent_for(model, seed=4)
+    play(agent, Walker(model, 4), 0, 300)
+    likely, *drawn = agent.policies
+    shares = len(agent.policies) // 3
+    assert all(policy is likely for policy in drawn[: shares - 1])
+    assert len({id(policy) for policy in agent.policies}) == 1 + 2 * shares
+    seen, chains = agent._record, agent._decision.chains
+    world = decision.most_likely_model(seen, seen.evidence().bags, chains)
+    best = plan(world).lower
+    values = [rm.evaluate(policy, world).value for policy in agent.policies]
+    assert values[0] > best - 0.02
+    assert values[0] >= max(values) - 0.02
 
 
 def test_whole_episodes_can_be_added(model):

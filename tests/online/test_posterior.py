@@ -12,7 +12,9 @@ from rewardmix._core.streams import stream as stream_of
 from rewardmix.online import posterior
 from rewardmix.online import posterior_kernels as kernels
 from rewardmix.online.posterior import Chains, RewardEvidence
-from rewardmix.recovery.bags import Bags, merge_bags
+from rewardmix.recovery.bags import Bags, merge_bags, shares
+from rewardmix.recovery.likelihood import Mixture, e_step
+from rewardmix.recovery.pooling import pooled_alike
 
 
 def evidence_of(episodes, num_points, num_values) -> RewardEvidence:
@@ -44,21 +46,26 @@ TINY = {
 
 @pytest.mark.parametrize("case", TINY)
 @pytest.mark.parametrize("weights", [None, (0.7, 0.3), (0.5, 0.3, 0.2)], ids=["unknown", "two known", "three known"])
-def test_means_are_those_of_enumeration(case, weights):
+@pytest.mark.parametrize("centre", ["even", "average"])
+def test_means_are_those_of_enumeration(case, weights, centre):
     episodes, num_points, num_values = TINY[case]
     contexts = 2 if weights is None else len(weights)
     known = None if weights is None else np.array(weights)
-    exact_weights, exact_laws, exact_products = posterior_means(
-        episodes, num_points, num_values, contexts, posterior.LAWS, known, posterior.WEIGHTS
-    )
     evidence, stream = evidence_of(episodes, num_points, num_values), stream_of(3, Role.SIMULATION)
+    paid = 20 * evidence.bags.occurrences if centre == "average" else np.zeros((num_points, num_values))
+    prior = posterior.prior_of(known is not None, paid)
+    shapes = prior.laws.reshape(num_points, num_values)
+    assert np.ptp(shapes) > 0.3 if centre == "average" else (shapes == posterior.LAWS).all()
+    exact_weights, exact_laws, exact_products = posterior_means(
+        episodes, num_points, num_values, contexts, shapes, known, posterior.WEIGHTS
+    )
     chains = posterior.prior_chains(num_points, num_values, contexts, known, stream, number=20)
-    chains = posterior.moved(chains, evidence, 20, 20, stream)
+    chains = posterior.moved(chains, evidence, prior, 20, 20, stream)
     batches = []
     for _ in range(40):
         sums = [0.0, 0.0, 0.0]
         for _ in range(25):
-            chains = posterior.moved(chains, evidence, 1, 1, stream)
+            chains = posterior.moved(chains, evidence, prior, 1, 1, stream)
             laws = np.moveaxis(chains.tables.reshape(chains.number, num_points, num_values, contexts), -1, 1)
             last = laws[..., -1]
             products = np.einsum("cm,cmx,cmy->cxy", chains.weights, last, last)
@@ -85,7 +92,7 @@ def statistics(chains: Chains, evidence: RewardEvidence) -> list[float]:
 
 def step(chains, evidence, stream, *, forward):
     """A sweep and two flips, or in the other order: the reverse of it."""
-    prior = posterior.prior_of(chains.known, evidence.bags.num_values)
+    prior = posterior.even_prior(chains.known, evidence.bags.num_points, evidence.bags.num_values)
     weights, tables = chains.weights.copy(), chains.tables.copy()
 
     def sweep():
@@ -147,8 +154,9 @@ def test_a_flip_crosses_between_signs_and_sweeps_alone_do_not():
     def same_sign(chains):
         return int((np.sign(chains.tables[:, 1, 0] - 0.5) == np.sign(chains.tables[:, 7, 0] - 0.5)).sum())
 
-    assert same_sign(posterior.moved(start, evidence, 100, 0, stream_of(0, Role.SIMULATION))) == 0
-    assert same_sign(posterior.moved(start, evidence, 100, 100, stream_of(0, Role.SIMULATION))) == 10
+    prior = posterior.even_prior(True, 6, 2)
+    assert same_sign(posterior.moved(start, evidence, prior, 100, 0, stream_of(0, Role.SIMULATION))) == 0
+    assert same_sign(posterior.moved(start, evidence, prior, 100, 100, stream_of(0, Role.SIMULATION))) == 10
 
 
 def test_gamma_draws_have_their_mean_and_variance():
@@ -158,6 +166,61 @@ def test_gamma_draws_have_their_mean_and_variance():
         error = np.sqrt(shape / found.size)
         assert abs(found.mean() - shape) < 5 * error
         assert abs(found.var() - shape) < 6 * np.sqrt((2 * shape**2 + 6 * shape) / found.size)
+
+
+def test_state_actions_that_never_pay_do_not_hide_a_context():
+    """A vault that pays twice or not at all, behind dials that never pay, is two contexts.
+
+    Under an even prior every dial is evidence against a second context, and its weight goes to nothing.
+    """
+    rng = np.random.default_rng(4)
+    laws = np.zeros((2, 21, 2))
+    laws[..., 0], laws[:, 20] = 1.0, [[0.1, 0.9], [0.9, 0.1]]
+    visited = [[*rng.choice(20, 6, replace=False), 20, 20] for _ in range(60)]
+    evidence = evidence_of(drawn_episodes(np.array([0.5, 0.5]), laws, visited, rng), 21, 2)
+    shares = {}
+    for name, paid in (("centred", evidence.bags.occurrences), ("even", np.zeros((21, 2)))):
+        stream = stream_of(4, Role.SIMULATION)
+        chains = posterior.prior_chains(21, 2, 2, None, stream, number=10)
+        chains = posterior.moved(chains, evidence, posterior.prior_of(False, paid), 300, 300, stream)
+        shares[name] = chains.weights.min(axis=1)
+    assert (shares["centred"] > 0.2).all()
+    assert (shares["even"] < 0.2).all()
+
+
+def test_the_most_likely_mixture_is_at_the_top_of_the_best_chains_hill():
+    rng = np.random.default_rng(6)
+    laws = rng.dirichlet(np.ones(2), (2, 3))
+    evidence = evidence_of(drawn_episodes(np.array([0.5, 0.5]), laws, [[0, 1, 2, 0, 1, 2]] * 300, rng), 3, 2)
+    stream = stream_of(6, Role.SIMULATION)
+    chains = posterior.updated(posterior.prior_chains(3, 2, 2, None, stream), evidence, stream)
+    found, nearly = (posterior.most_likely(chains, evidence.bags, **how) for how in ({}, posterior.CLIMB))
+    best = e_step(evidence.bags, found).loglik
+    assert best > chains.logliks.max()
+    assert e_step(evidence.bags, nearly).loglik == pytest.approx(best, abs=0.1)
+    for _ in range(200):  # no step from there goes up
+        step = found.laws + rng.normal(0, 0.02, found.laws.shape[:2])[..., None] * [-1.0, 1.0]
+        other = Mixture(found.weights, np.clip(step, 1e-6, 1 - 1e-6))
+        assert e_step(evidence.bags, other).loglik < best + 0.5  # the pseudo-count pulls it off the very top
+
+
+def test_the_climb_begins_at_the_best_chain():
+    """One chain knows that the signs of two groups differ and another one does not: no climb crosses between them."""
+    rng = np.random.default_rng(2)
+    laws = np.empty((2, 4, 2))
+    laws[0, :, 1], laws[1, :, 1] = 0.9, 0.1
+    laws[:, 2:, 1] = laws[::-1, 2:, 1]
+    laws[..., 0] = 1.0 - laws[..., 1]
+    wrong = laws.copy()
+    wrong[:, 2:] = laws[::-1, 2:]
+    evidence = evidence_of(
+        drawn_episodes(np.array([0.5, 0.5]), laws, [[0, 1]] * 100 + [[2, 3]] * 100 + [[1, 2]] * 20, rng), 4, 2
+    )
+    tables = np.stack([np.moveaxis(mixture, 0, -1).reshape(8, 2) for mixture in (wrong, laws, wrong)])
+    logliks = np.array([kernels.log_likelihood(evidence.arrays, np.full(2, 0.5), table) for table in tables])
+    chains = Chains(np.full((3, 2), 0.5), np.ascontiguousarray(tables), logliks, 0.0, True)
+    found = posterior.most_likely(chains, evidence.bags).laws[..., 1]
+    assert (np.sign(found[0] - found[1]) == [1, 1, -1, -1]).all()
 
 
 def test_an_update_depends_on_the_multiset_of_episodes_alone():
@@ -186,6 +249,33 @@ def test_equal_episodes_are_shared_out_like_single_ones(copies):
         np.testing.assert_array_equal(outcomes, [sizes, 2 * sizes])
         total += sizes
     assert_within(total, 500 * copies, joint / joint.sum(), "contexts")
+
+
+def test_luck_is_evened_where_state_actions_are_alike_and_nowhere_else():
+    """Nine actions pay half of the time and a tenth began badly; then actions that differ by far."""
+    alike = np.array([[50.0, 50.0]] * 9 + [[12.0, 3.0]])
+    apart = np.array([[95.0, 5.0], [5.0, 95.0], [50.0, 50.0], [12.0, 3.0]])
+    one = np.moveaxis(shares(alike)[None], 0, -1)
+    found = posterior.moved_by_luck(one, alike)[:, 1, 0]
+    np.testing.assert_allclose(found, pooled_alike(alike)[:, 1], atol=1e-6)  # with one context the average is its law
+    assert found[-1] > 0.35  # 0.2 by itself
+    laws = np.stack([[0.1, 0.9], [0.8, 0.2]], axis=-1)[None].repeat(4, axis=0)
+    np.testing.assert_allclose(posterior.moved_by_luck(laws, apart), laws, atol=1e-6)
+    counts = np.random.default_rng(0).integers(0, 20, (10, 2, 3)).astype(float)
+    moved = posterior.moved_by_luck(counts, alike)
+    np.testing.assert_allclose(moved.sum(axis=1), counts.sum(axis=1), atol=1e-6)
+    assert (moved[-1, 1] >= counts[-1, 1]).all()
+
+
+def test_a_value_that_never_came_gets_its_part_of_the_average():
+    never = np.array([[60.0, 60.0]] * 40 + [[4.0, 0.0], [0.0, 0.0]])
+    laws = np.moveaxis(np.stack([shares(never), shares(never)]), 0, -1)
+    moved = posterior.moved_by_luck(laws, never)
+    np.testing.assert_allclose(moved[40], np.stack([pooled_alike(never)[40]] * 2, axis=-1), atol=1e-6)
+    assert moved[40, 1, 0] > 0.2
+    np.testing.assert_allclose(moved[41], laws[41], atol=1e-9)  # nothing is known of it, and nothing is made up
+    mixture = Mixture(np.array([0.5, 0.5]), np.ascontiguousarray(np.moveaxis(laws, -1, 0)))
+    np.testing.assert_array_equal(posterior.luck_evened(mixture, never).laws, np.moveaxis(moved, -1, 0))
 
 
 @pytest.mark.parametrize(("sharpness", "times"), [(1.0, 1.0), (4.0, 2.0)])

@@ -5,7 +5,7 @@ import pytest
 
 from rewardmix import problems
 from rewardmix.exploration import explore
-from rewardmix.recovery import aligned, pooling, recover
+from rewardmix.recovery import aligned, bags, pooling, recover
 from rewardmix.recovery.evidence import Question, evidence_of, with_following
 from rewardmix.recovery.pooling import LARGE, LEAST, MOST, Pool, mean_square_covariance, world_law
 
@@ -37,6 +37,21 @@ def test_sums_are_those_of_plain_loops(values):
     np.testing.assert_allclose(found[0], world / weights, rtol=1e-12)
     assert found[1] == pytest.approx(square / weights, rel=1e-12)
     assert mean_square_covariance(moments) == pytest.approx(sampled_twice(moments), rel=1e-9)
+
+
+def test_averages_are_pulled_where_state_actions_are_alike_by_a_plain_loop():
+    outcomes = np.array([[30.0, 20.0, 10.0], [26.0, 22.0, 12.0], [3.0, 0.0, 4.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    several = [row for row in outcomes if row.sum() > 1]
+    world = sum(row / row.sum() for row in several) / len(several)
+    square = sum(sum(c * (c - 1) for c in row) / (row.sum() * (row.sum() - 1)) for row in several) / len(several)
+    pull = (1 - square) / (square - sum(world**2)) - pooling.ALIKE
+    assert 1 < pull < 100
+    expected = [(row + pull * world) / (row.sum() + pull) for row in outcomes[:4]]
+    found = pooling.pooled_alike(outcomes)
+    np.testing.assert_allclose(found[:4], expected, rtol=1e-12)
+    np.testing.assert_allclose(found[4], bags.shares(outcomes)[4])  # nothing was seen, nothing is made up
+    apart = outcomes[:, [0, 1, 2]] + [[0, 0, 300], [300, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    np.testing.assert_allclose(pooling.pooled_alike(apart), bags.shares(apart))
 
 
 def sampled_twice(moments):

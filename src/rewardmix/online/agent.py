@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # with their kernels they take a while to import: only where 
     from rewardmix.online.drift import Alarm
     from rewardmix.online.posterior import Chains
     from rewardmix.online.record import Record
-    from rewardmix.recovery.likelihood import Mixture
 
 Step = tuple[int, int, int]
 """(action, outcome, next state); the next state S is the end."""
@@ -264,13 +263,11 @@ class Agent:
 
     def model(self) -> RewardMixingMDP:
         """The world as it most likely is: the best chain climbed to the top of its hill, moves as expected."""
-        from rewardmix.online.decision import assembled_model, move_counts
+        from rewardmix.online.decision import most_likely_model
 
         with self._learning:
             self._count()
-            counts = move_counts(self._record)
-            rows = counts / counts.sum(axis=1, keepdims=True)
-            return assembled_model(self._record, self._most_likely(self._decision.chains), rows)
+            return most_likely_model(self._record, self._record.evidence().bags, self._decision.chains)
 
     def moments(self) -> Moments:
         """The counts of what ended visits showed."""
@@ -292,12 +289,13 @@ class Agent:
 
     def _turned(self) -> Chains:
         """Compare what came since the last turn with what was expected; the chains, with the contexts that it takes."""
-        from rewardmix.online import drift, prequential
+        from rewardmix.online import drift, posterior, prequential
 
         record, chains = self._record, self._decision.chains
         record.merge()
-        if record.turned and (alarm := drift.alarm_of(record, self._most_likely(chains), self.episodes)):
-            self._alarms.append(alarm)
+        if record.turned:
+            alarm = drift.alarm_of(record, posterior.most_likely(chains, record.bags), self.episodes)
+            self._alarms += [] if alarm is None else [alarm]
         if self.settings.auto:
             chains = prequential.chosen_chains(chains, record.recent, self._forecasts)
         chains = self._forget(chains)
@@ -318,17 +316,6 @@ class Agent:
         self._forgotten += self._record.episodes - following.episodes
         self._record, self._following = following, Record.blank(self.settings)
         return replace(chains, seeded=0.0)
-
-    def _most_likely(self, chains: Chains) -> Mixture:
-        """The best chain climbed to the top of its hill."""
-        from rewardmix.online import posterior
-        from rewardmix.recovery import likelihood
-
-        bags = self._record.evidence().bags
-        best = posterior.chain_mixture(chains, int(chains.logliks.argmax()), self.reward_values.size)
-        return likelihood.ascend(
-            lambda mixture: likelihood.e_step(bags, mixture), best, average=bags.average, weights=self.weights
-        ).mixture
 
     def _count(self) -> None:
         """Count the visits that ended; those of one length together."""

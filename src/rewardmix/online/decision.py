@@ -4,17 +4,19 @@
         V_0 = the largest chance to meet, within an episode, an x that was tried less than STRANGE_BELOW times
         if V_0 > LOOKED_FOR:   play the policy that has it
         else:               carry the chains of the posterior on
-                            for each chain: draw laws and moves around it, and plan in the world that was drawn;
-                            one draw is as wide as the posterior, the others are sharper
-                            visits are shared out among these policies by chance
+                            plan in the world as it most likely is, without what looks like luck
+            for each chain: draw laws and moves around it, as wide as the posterior and sharper, and plan in both worlds
+            visits are shared out among these policies by chance, a third to each kind
 
 Posterior sampling alone finds what many episodes lead to by chance, and next to never what needs a row of right
 actions: draws of a world that nobody saw point in all directions. So the first slot of the augmented MDP of Algorithm 2
 comes first, by counts alone. Its second slot, which covers pairs, is left to the posterior: draws disagree about pairs
 that nobody saw, and rewards tell soon which of them do not matter.
 
-One policy for each chain, and not one of them for all visits, because looks are few: a draw that avoids what would
-refute it makes no count grow, and alone it would be played until the episodes have grown, again and again.
+Many policies, and not one of them for all visits, because looks are few: a draw that avoids what would refute it makes
+no count grow, and alone it would be played until the episodes have grown, again and again. What learning costs late is
+mostly near ties that are decided wrongly: the most likely world decides them best, and sharp draws cost little more but
+do not share all of its mistakes.
 """
 
 from __future__ import annotations
@@ -37,11 +39,12 @@ from rewardmix.online.posterior_kernels import draw_rows
 from rewardmix.online.record import Record
 from rewardmix.planning import Plan, plan
 from rewardmix.policy import Controller
+from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import Mixture
 
-STRANGE_BELOW = 4
+STRANGE_BELOW = 3
 """Tries after which a state-action is no longer strange: a door that opens every second time stays shut at all of them
-one time in sixteen."""
+one time in eight, and is left to the draws then."""
 
 LOOKED_FOR = 0.1
 """Chance to meet a strange state-action above which it is looked for."""
@@ -49,10 +52,13 @@ LOOKED_FOR = 0.1
 MOVES = 1.0
 """Dirichlet prior on moves: so many imagined visits, spread evenly over all states."""
 
-SHARPNESS = (1.0, 16.0, 16.0)
-"""Of the draws that are played, chain by chain: moves are taken as if each had been seen so often, and rewards of what
-was met often. One draw is as wide as the posterior, or what was unlucky at first would never be tried again; all of
-them so wide would cost more than they find out once most of the world is known."""
+WIDE, SHARP = 1.0, 16.0
+"""Sharpness of the draws that are played, two around each chain: moves are taken as if each had been seen so often, and
+rewards of what was met often. Draws as wide as the posterior are needed, or what was unlucky at first would never be
+tried again; all of them so wide would cost more than they find out once most of the world is known."""
+
+LIKELY = posterior.CHAINS
+"""Shares of the most likely world; each draw has one."""
 
 DRAWN_GAP = 1e-3
 """Of planning, a step and reward range."""
@@ -70,7 +76,7 @@ class Decision:
 
     Attributes:
         policies: controllers that visits are shared out among.
-        explores: whether they look for what nobody tried; otherwise each is the best in a world that was drawn.
+        explores: whether they look for what nobody tried; otherwise each is the best in a world that is plausible.
         uncertainty: V_0, the chance to meet something that was hardly tried.
         chains: the posterior's.
     """
@@ -89,9 +95,14 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
     evidence = seen.evidence()
     chains = posterior.updated(chains, evidence, stream)
     moves = move_counts(seen)
-    worlds = [drawn_model(seen, evidence, moves, chains, chain, stream) for chain in range(chains.number)]
-    policies = tuple(best_policy(world, seen.tally.num_states) for world in worlds)
-    return Decision(policies, False, uncertainty, chains)
+    likely = posterior.luck_evened(
+        posterior.most_likely(chains, evidence.bags, **posterior.CLIMB), evidence.bags.occurrences
+    )
+    worlds = [assembled_model(seen, likely, moves / moves.sum(axis=1, keepdims=True))]
+    for sharpness in (WIDE, SHARP):
+        worlds += [drawn_model(seen, evidence, moves, chains, k, sharpness, stream) for k in range(chains.number)]
+    first, *drawn = (best_policy(world, seen.tally.num_states) for world in worlds)
+    return Decision((first,) * LIKELY + tuple(drawn), False, uncertainty, chains)
 
 
 def nearly_best_plan(model: RewardMixingMDP) -> Plan:
@@ -154,16 +165,22 @@ def markov_controller(actions: Any, reward_values: Floats) -> Controller:
 
 
 def drawn_model(
-    seen: Record, evidence: RewardEvidence, moves: Floats, chains: Chains, chain: int, stream: Stream
+    seen: Record, evidence: RewardEvidence, moves: Floats, chains: Chains, chain: int, sharpness: float, stream: Stream
 ) -> RewardMixingMDP:
     """A world drawn around a chain and ``move_counts``, as wide as the posterior or sharper."""
-    sharpness = SHARPNESS[chain]
     mixture = posterior.drawn_mixture(chains, chain, evidence, sharpness, stream)
     prior = MOVES / (seen.tally.num_states + seen.tally.ended_early)
     shapes = prior + sharpness * (moves - prior)
     rows = np.empty_like(shapes)
     draw_rows(shapes, stream, rows)
     return assembled_model(seen, mixture, rows)
+
+
+def most_likely_model(seen: Record, bags: Bags, chains: Chains, **settings: Any) -> RewardMixingMDP:
+    """The world as it most likely is: rewards from the top of the best chain's hill, moves as expected."""
+    counts = move_counts(seen)
+    rows = counts / counts.sum(axis=1, keepdims=True)
+    return assembled_model(seen, posterior.most_likely(chains, bags, **settings), rows)
 
 
 def move_counts(seen: Record) -> Floats:

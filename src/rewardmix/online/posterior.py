@@ -1,7 +1,11 @@
 """The posterior of a mixture of reward laws, by Markov chains that are carried on as episodes come in.
 
-    weights  w ~ Dirichlet(5, ..., 5) unless they are known       laws  p_m(. | x) ~ Dirichlet(1, ..., 1)
+    weights  w ~ Dirichlet(5, ..., 5) unless they are known       laws  p_m(. | x) ~ Dirichlet(Z c(x))
     rewards  of an episode: context m ~ w, then z_t ~ p_m(. | x_t)
+
+c(x) is the average law of the rewards at x, pulled towards an even one: contexts may differ anywhere, and are not
+charged for agreeing. Under an even prior each context has to pay for its own laws at every x, so that where most of the
+world never pays, one context with all of the weight is the more likely the longer that is seen.
 
 A chain is a draw (w, p); contexts of episodes are drawn within a sweep and forgotten, so a chain does not grow with the
 data. Two moves leave the posterior as it is:
@@ -9,6 +13,10 @@ data. Two moves leave the posterior as it is:
     sweep   Gibbs: contexts given (w, p), then (w, p) given contexts. It cannot cross from one assignment of signs to
             another: half-way the episodes fit neither
     flip    Metropolis: swap the laws of two contexts on a block of state-actions, contexts summed out. It can
+
+What is played comes from mixtures without what looks like luck (``luck_evened``): where the state-actions of a world
+pay about the same on average, one that paid less in its first tries was most likely unlucky. Taken by itself it would
+be given up, and with it whatever its rewards say of the context.
 
 ``updated`` adds what makes few chains useful early, at the price of exactness: a chain far below the best one is
 replaced by it, and the worst one by a fresh climb of the likelihood whenever there is half as much data again. The
@@ -19,6 +27,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +38,9 @@ from rewardmix._core.streams import Role, generator
 from rewardmix.online import posterior_kernels as kernels
 from rewardmix.online.posterior_kernels import BagArrays, Meetings, Prior
 from rewardmix.recovery import likelihood, moment_start
-from rewardmix.recovery.bags import Bags
+from rewardmix.recovery.bags import Bags, shares
 from rewardmix.recovery.likelihood import Mixture
+from rewardmix.recovery.pooling import pooled_alike
 
 Stream = NDArray[np.uint64]
 
@@ -37,7 +48,10 @@ CHAINS = 3
 """Chains of an agent."""
 
 LAWS, WEIGHTS = 1.0, 5.0
-"""Dirichlet priors. That on weights keeps a context alive while it is not needed."""
+"""Dirichlet priors, so much for each value or context. That on weights keeps a context alive while it is not needed."""
+
+PULLED = 10.0
+"""Rewards of each value that c(x) takes for granted: an action that was unlucky at first has not yet shown its law."""
 
 SWEEPS, FLIPS = 5, 5
 """Moves of each kind in an update, at least."""
@@ -51,14 +65,20 @@ MOST_SWEEPS = 300
 ALONE = 0.3
 """Share of flips of a single state-action."""
 
+NEVER = 1e-9
+"""Share of a value that never came, where shares are divided."""
+
 AS_WIDE = 30.0
 """Rewards of a state-action in a context up to which a draw that is played is as wide as the posterior."""
 
 RESEEDED = 1.5
 """Growth of the number of episodes after which the worst chain gets a fresh start."""
 
-CLIMBS, CLIMBED = 3, 60
-"""Random starts of that, and their E-steps at most."""
+CLIMBS = 3
+"""Random starts of that."""
+
+CLIMB: dict[str, Any] = {"max_iterations": 60, "tolerance": 1e-6}
+"""How far a climb goes while the agent looks again: nearly to the top."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +130,19 @@ class RewardEvidence:
         return Meetings(self.together, others.max(axis=1), ALONE)
 
 
-def prior_of(known: bool, num_values: int) -> Prior:
-    """The prior of laws, and of weights unless they are known."""
-    return Prior(LAWS, 0.0 if known else WEIGHTS, num_values)
+def prior_of(known: bool, outcomes: Floats) -> Prior:
+    """The prior of laws around what was paid on average, (X, Z) ``outcomes``, and of weights unless they are known.
+
+    Where nothing was paid yet it is even.
+    """
+    centre = shares(outcomes + PULLED)
+    num_values = outcomes.shape[1]
+    return Prior(np.ascontiguousarray((LAWS * num_values * centre).ravel()), 0.0 if known else WEIGHTS, num_values)
+
+
+def even_prior(known: bool, num_points: int, num_values: int) -> Prior:
+    """The prior of a world in which nothing was paid yet."""
+    return prior_of(known, np.zeros((num_points, num_values)))
 
 
 def prior_chains(
@@ -122,8 +152,8 @@ def prior_chains(
     drawn = np.full((number, num_contexts), 1.0 / num_contexts) if weights is None else np.tile(weights, (number, 1))
     tables = np.empty((number, num_points * num_values, num_contexts))
     sizes, outcomes = np.zeros(num_contexts), np.zeros(tables.shape[1:])
+    prior = even_prior(weights is not None, num_points, num_values)
     for chain in range(number):
-        prior = prior_of(weights is not None, num_values)
         kernels.draw_laws(sizes, outcomes, prior, stream, drawn[chain], tables[chain])
     return Chains(drawn, tables, np.zeros(number), 0.0, weights is not None)
 
@@ -135,11 +165,11 @@ def chains_at(mixture: Mixture, number: int = CHAINS) -> Chains:
     return Chains(np.tile(mixture.weights, (number, 1)), tables, np.zeros(number), 0.0, False)
 
 
-def moved(chains: Chains, evidence: RewardEvidence, sweeps: int, flips: int, stream: Stream) -> Chains:
+def moved(chains: Chains, evidence: RewardEvidence, prior: Prior, sweeps: int, flips: int, stream: Stream) -> Chains:
     """Every chain after ``sweeps`` sweeps, ``flips`` flips spread over them. Exact: leaves the posterior as it is."""
     weights, tables = chains.weights.copy(), chains.tables.copy()
     logliks = np.empty(chains.number)
-    bags, met, prior = evidence.arrays, evidence.meetings, prior_of(chains.known, evidence.bags.num_values)
+    bags, met = evidence.arrays, evidence.meetings
     for c in range(chains.number):
         logliks[c] = kernels.carry_on(bags, met, prior, sweeps, flips, stream, weights[c], tables[c])
     return replace(chains, weights=weights, tables=tables, logliks=logliks)
@@ -151,7 +181,8 @@ def updated(chains: Chains, evidence: RewardEvidence, stream: Stream) -> Chains:
         rng = generator(stream.tolist(), Role.RESEEDED_CHAINS)  # so that the stream is all there is to store
         chains = reseeded(chains, evidence, rng)
     sweeps = max(SWEEPS, min(MOST_SWEEPS, SWEPT // (evidence.bags.symbols.size + chains.tables[0].size)))
-    chains = moved(chains, evidence, sweeps, sweeps * FLIPS // SWEEPS, stream)
+    prior = prior_of(chains.known, evidence.bags.occurrences)
+    chains = moved(chains, evidence, prior, sweeps, sweeps * FLIPS // SWEEPS, stream)
     return without_stragglers(chains, evidence)
 
 
@@ -178,6 +209,14 @@ def reseeded(chains: Chains, evidence: RewardEvidence, rng: np.random.Generator)
     return _placed(chains, np.arange(now.size) == worst, fit.mixture.weights, table, fit.loglik)
 
 
+def most_likely(chains: Chains, bags: Bags, **settings: Any) -> Mixture:
+    """The best chain climbed to the top of its hill, as ``settings`` of ``likelihood.ascend`` say."""
+    best = chain_mixture(chains, int(chains.logliks.argmax()), bags.num_values)
+    expect = partial(likelihood.e_step, bags)
+    weights = best.weights if chains.known else None
+    return likelihood.ascend(expect, best, average=bags.average, weights=weights, **settings).mixture
+
+
 def chain_mixture(chains: Chains, chain: int, num_values: int) -> Mixture:
     """One draw as weights and laws (M, X, Z)."""
     laws = np.moveaxis(chains.tables[chain], -1, 0).reshape(chains.weights.shape[1], -1, num_values)
@@ -187,16 +226,35 @@ def chain_mixture(chains: Chains, chain: int, num_values: int) -> Mixture:
 def drawn_mixture(chains: Chains, chain: int, evidence: RewardEvidence, sharpness: float, stream: Stream) -> Mixture:
     """Weights and laws given contexts that are drawn from a chain, sharper where much was seen.
 
-    With a ``sharpness`` of 1 it is the next state of the chain, and as good a draw from the posterior.
+    Laws are drawn around an even one, not around the average: what is played should still hope where little was seen.
+    With a ``sharpness`` of 1 it is a draw from the posterior of such laws, given the contexts.
     """
     weights, table = chains.weights[chain].copy(), chains.tables[chain].copy()
     sizes, outcomes = np.empty(weights.size), np.empty(table.shape)
     kernels.draw_contexts(evidence.arrays, weights, table, stream, sizes, outcomes)
     values = evidence.bags.num_values
-    shaped = outcomes.reshape(-1, values, weights.size)
+    shaped = moved_by_luck(outcomes.reshape(-1, values, weights.size), evidence.bags.occurrences)
     sharper = np.ascontiguousarray((shaped * emphasis(shaped.sum(axis=1), sharpness)[:, None]).reshape(table.shape))
-    kernels.draw_laws(sizes, sharper, prior_of(chains.known, values), stream, weights, table)
+    kernels.draw_laws(sizes, sharper, even_prior(chains.known, shaped.shape[0], values), stream, weights, table)
     return Mixture(weights, np.moveaxis(table, -1, 0).reshape(weights.size, -1, values))
+
+
+def luck_evened(mixture: Mixture, outcomes: Floats) -> Mixture:
+    """The mixture, its laws moved by as much as the averages of (X, Z) ``outcomes`` are pulled to that of the world."""
+    laws = moved_by_luck(np.moveaxis(mixture.laws, 0, -1), outcomes)
+    return Mixture(mixture.weights, np.ascontiguousarray(np.moveaxis(laws, -1, 0)))
+
+
+def moved_by_luck(laws: Floats, outcomes: Floats) -> Floats:
+    """(X, Z, M) laws of the contexts, or counts, of which each value has as much more as in the pulled average.
+
+    What a context has at x in all stays as it is. A value that never came gets what it has in the pulled average.
+    """
+    total = laws.sum(axis=1, keepdims=True)
+    average = shares(outcomes)
+    more = (pooled_alike(outcomes) + NEVER) / (average + NEVER)
+    moved = (laws + NEVER * total) * np.where(outcomes.sum(axis=1) > 0, more.T, 1.0).T[..., None]
+    return np.asarray(moved * (total / np.maximum(moved.sum(axis=1, keepdims=True), kernels.LEAST_LAW)))
 
 
 def emphasis(counts: Floats, sharpness: float) -> Floats:
@@ -217,8 +275,7 @@ def _climbed(chains: Chains, bags: Bags, rng: np.random.Generator) -> likelihood
         start,
         average=bags.average,
         weights=weights if chains.known else None,
-        max_iterations=CLIMBED,
-        tolerance=1e-6,
+        **CLIMB,
     )
 
 

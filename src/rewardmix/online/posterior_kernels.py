@@ -36,9 +36,9 @@ class BagArrays(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Dirichlet shapes of the laws and of the weights (0: they are known), and the number of reward values."""
+    """Dirichlet shapes of the laws (X*Z,), of the weights (0: they are known), and the number of reward values."""
 
-    laws: float
+    laws: Any
     weights: float
     num_values: int
 
@@ -217,7 +217,8 @@ def draw_laws(sizes: Any, outcomes: Any, prior: Any, stream: Any, weights: Any, 
     law = np.empty(num_values)
     for m in range(contexts):
         for begin in range(0, table.shape[0], num_values):
-            dirichlet(outcomes[begin : begin + num_values, m] + prior.laws, stream, law)
+            end = begin + num_values
+            dirichlet(outcomes[begin:end, m] + prior.laws[begin:end], stream, law)
             for z in range(num_values):
                 table[begin + z, m] = max(law[z], LEAST_LAW)
 

@@ -32,12 +32,17 @@ from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats
 from rewardmix.moments import Moments
+from rewardmix.recovery.bags import shares
 
 LARGE = 256
 """A world of more state-actions than this is large."""
 
 LEAST, MOST = 0.5, 5.0
 """What a learned pseudo-count may be. It speaks of all state-actions, and a few that differ much must be heard."""
+
+
+ALIKE, MOST_ALIKE = 10.0, 1000.0
+"""Pseudo-count of averages from which on state-actions are taken for alike, and the largest."""
 
 
 def is_large(states: int, actions: int) -> bool:
@@ -120,5 +125,24 @@ class Pool:
         return np.asarray((n * average + pull * world) / (n + pull))
 
 
-def _ratio(noise: float, signal: float) -> float:
-    return min(max(noise / signal, LEAST), MOST) if signal > 0.0 else MOST
+def pooled_alike(outcomes: Floats) -> Floats:
+    """(X, Z) averages of ``outcomes``, pulled to the law of the world where all state-actions seem to be alike.
+
+    Unlike in ``world_law`` every state-action that was visited twice counts the same: who earns is often at a few. Of
+    the pseudo-count ``ALIKE`` is taken off: where state-actions differ that much, each had better be taken by itself.
+    """
+    visits = outcomes.sum(axis=1, keepdims=True)
+    several = visits[:, 0] > 1
+    if several.sum() < 2:
+        return shares(outcomes)
+    counts, n = outcomes[several], visits[several]
+    world = (counts / n).mean(axis=0)
+    square = float((counts * (counts - 1.0) / (n * (n - 1.0))).sum(axis=1).mean())
+    pull = max(_ratio(1.0 - square, square - float((world * world).sum()), MOST_ALIKE) - ALIKE, 0.0)
+    return np.asarray(
+        np.where(visits > 0, (outcomes + pull * world) / np.maximum(visits + pull, 1.0), shares(outcomes))
+    )
+
+
+def _ratio(noise: float, signal: float, most: float = MOST) -> float:
+    return min(max(noise / signal, LEAST), most) if signal > 0.0 else most
