@@ -26,7 +26,8 @@ from benchmarks.record import Rows, rows_of, run
 def cost(world: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
     """One run."""
     played = settings.WORLDS[world](seed)
-    told = {"num_contexts": getattr(played, "num_contexts", 2), "seed": seed, "method": settings.METHODS[method]}
+    types = settings.types_told(world, played, method)
+    told = {"num_contexts": types, "seed": seed, "method": settings.METHODS[method]}
     begin = time.process_time()
     earned = rm.earn(played, episodes=episodes, **told)
     seconds = time.process_time() - begin

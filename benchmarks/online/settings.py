@@ -39,6 +39,10 @@ MODELS: dict[str, Callable[[int], RewardMixingMDP]] = {
 HOUSEHOLDS = "crackers"
 """Real households in random order: a world without a model, so that only what was collected is known."""
 
+HOUSEHOLD_TYPES = 4
+"""Nobody knows how many types of households there are: the agent finds it out, and rivals, which cannot, are told this
+many, which serves them better than two."""
+
 NUMBERS: dict[str, Callable[[int], RewardMixingMDP]] = {
     "random 5x3x6": MODELS["random 5x3x6"],
     "random 3 types": lambda seed: problems.make("random", states=5, actions=3, horizon=6, contexts=3, seed=seed),
@@ -99,6 +103,13 @@ METHODS: dict[str, Any] = {
 
 RIVALS = ("blind", "certainty equivalence", "epsilon greedy", "commit after 500", "commit after 2000")
 """Those that the agent is judged beside."""
+
+
+def types_told(world: str, played: Any, method: str) -> int | str:
+    """How many types a method is told of."""
+    if world == HOUSEHOLDS:
+        return "auto" if method == "agent" else HOUSEHOLD_TYPES
+    return int(played.num_contexts)
 
 
 def worlds_of(method: str) -> tuple[str, ...]:

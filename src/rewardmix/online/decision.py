@@ -5,8 +5,9 @@
         if V_0 > LOOKED_FOR:   play the policy that has it
         else:               carry the chains of the posterior on
                             plan in the world as it most likely is, without what looks like luck
-            for each chain: draw laws and moves around it, as wide as the posterior and sharper, and plan in both worlds
-            visits are shared out among these policies by chance, a third to each kind
+                            for each chain: draw laws and moves around it, as wide as the posterior and sharper,
+                            and plan in the worlds that were drawn
+                            visits are shared out among these policies by chance, a third to each kind
 
 Posterior sampling alone finds what many episodes lead to by chance, and next to never what needs a row of right
 actions: draws of a world that nobody saw point in all directions. So the first slot of the augmented MDP of Algorithm 2
