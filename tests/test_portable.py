@@ -150,7 +150,6 @@ ALLOWED = {
     "report/curves.py": "places of points that are rounded when they are drawn",
     "_core/limits.py": "orders of magnitude that are refused",
     "interop/naming.py": "orders of magnitude that are refused",
-    "exploration/exploration_result.py": "sums of zeros and ones are exact",
     "evaluation.py": "products of sparse matrices go through the rows in order",
 }
 """Files that may use them, and why."""

@@ -65,7 +65,7 @@ MOST_SWEEPS = 300
 ALONE = 0.3
 """Share of flips of a single state-action."""
 
-NEVER = 1e-9
+NEVER_CAME = 1e-9
 """Share of a value that never came, where shares are divided."""
 
 AS_WIDE = 30.0
@@ -252,8 +252,8 @@ def moved_by_luck(laws: Floats, outcomes: Floats) -> Floats:
     """
     total = laws.sum(axis=1, keepdims=True)
     average = shares(outcomes)
-    more = (pooled_alike(outcomes) + NEVER) / (average + NEVER)
-    moved = (laws + NEVER * total) * np.where(outcomes.sum(axis=1) > 0, more.T, 1.0).T[..., None]
+    more = (pooled_alike(outcomes) + NEVER_CAME) / (average + NEVER_CAME)
+    moved = (laws + NEVER_CAME * total) * np.where(outcomes.sum(axis=1) > 0, more.T, 1.0).T[..., None]
     return np.asarray(moved * (total / np.maximum(moved.sum(axis=1, keepdims=True), kernels.LEAST_LAW)))
 
 

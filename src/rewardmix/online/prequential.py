@@ -25,7 +25,7 @@ from rewardmix.online.posterior import Chains, chains_at
 from rewardmix.recovery import likelihood, moment_start
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import Fit, Mixture
-from rewardmix.recovery.rare_start import rare_ascents
+from rewardmix.recovery.rare_start import rare_ascents, rare_draws
 
 FEWEST_CONTEXTS, MOST_CONTEXTS = 2, 6
 """Numbers of contexts that are thought of."""
@@ -79,7 +79,7 @@ def new_forecasts(bags: Bags, now: int, before: Forecasts, seed: int) -> Forecas
     out = []
     for m in range(FEWEST_CONTEXTS, min(now + 1, MOST_CONTEXTS) + 1):
         fit = _climbed(bags, np.full(m, 1.0 / m), known.get(m), rng)
-        rare = rare_ascents(bags, fit, fewer, generator(seed, Role.RARE_STARTS, int(bags.total), m), **_settings(bags))
+        rare = rare_ascents(bags, fit, fewer, rare_draws(seed, int(bags.total), m), **_settings(bags))
         fit = max([fit, *rare], key=lambda fit: fit.objective)
         fewer = fit.loglik
         out.append(fit.mixture)

@@ -28,7 +28,7 @@ from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.evidence import Evidence, Question, afford_data, evidence_of
 from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks, one_context
 from rewardmix.recovery.many_contexts import ascend_many
-from rewardmix.recovery.rare_start import rare_ascents
+from rewardmix.recovery.rare_start import rare_ascents, rare_draws
 
 _CLOSE = 1e-3
 """An ascent has converged when E-steps gain less than this in all: numbers of contexts differ by more."""
@@ -157,7 +157,7 @@ def _fitted(evidence: Evidence, question: Question, fewer: float) -> Fit:
     settings: dict[str, Any] = {"tolerance": _CLOSE / max(bags.total, 1.0)}
     fits = ascend_many(evidence, question, polished=_POLISHED, **settings)
     settings |= {"average": evidence.centre(bags), "prior": evidence.strength(question)}
-    rng = generator(question.seed, Role.RARE_STARTS, question.num_contexts)
+    rng = rare_draws(question.seed, question.num_contexts)
     best = max(fits, key=lambda fit: fit.objective)
     return max([best, *rare_ascents(bags, best, fewer, rng, **settings)], key=lambda fit: fit.objective)
 

@@ -66,9 +66,14 @@ def rare_fits(evidence: Evidence, question: Question, best: Fit, weights: Floats
     if bags is None:
         return []
     alone = e_step(bags, one_context(bags)).loglik if contexts == 2 else None
-    rng = generator(question.seed, Role.RARE_STARTS, contexts)
+    rng = rare_draws(question.seed, contexts)
     settings = {"average": evidence.centre(bags), "prior": evidence.strength(question), "weights": weights}
     return rare_ascents(bags, best, alone, rng, **settings)
+
+
+def rare_draws(seed: int, *place: int) -> np.random.Generator:
+    """What ``rare_ascents`` draws by, for a seed and the place where it is asked."""
+    return generator(seed, Role.RARE_STARTS, *place)
 
 
 def rare_ascents(bags: Bags, best: Fit, fewer: float | None, rng: np.random.Generator, **settings: Any) -> list[Fit]:
