@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from planning.tiny_models import random_model
 from rewardmix import belief as bayes
+from rewardmix.planning import grid
 from rewardmix.planning.grid import Reach, log_ratios
 
 
@@ -38,3 +41,20 @@ def test_small_separation_gives_narrow_grids():
     ratios = log_ratios(np.array([0.5, 0.51, 0.497]), np.array([0.5, 0.5, 0.5]))
     grid = Reach(np.array([0.5, 0.5]), ratios, 10).grid(3, 24)
     assert 0.49 < grid[0] < grid[-1] < 0.52
+
+
+def test_points_are_followed_as_long_as_all_of_them_are_few():
+    """Whether they are too many is seen early, from some of the ratios; the answer is that of all of them."""
+    rng = np.random.default_rng(0)
+    answers = set()
+    for size, number, step in product((1, 40, 500, 1024), (3, 10, 16, 30), (0.0, 0.25)):
+        points, ratios = (np.unique(rng.normal(size=n)) for n in (size, number))
+        if step:
+            points, ratios = step * np.arange(size), step * np.arange(number)  # many sums agree
+        sums = np.unique(np.round((points[:, None] + ratios).ravel(), grid.ODDS_DIGITS))
+        few = points.size * ratios.size <= 16 * grid.MOST_FOLLOWED and sums.size <= grid.MOST_FOLLOWED
+        found = grid._moved(points, ratios)
+        assert (found is not None) == few
+        assert found is None or found.size == sums.size
+        answers.add((few, step))
+    assert len(answers) == 4

@@ -107,10 +107,18 @@ def inverse_widths(grid: Floats) -> Floats:
 def _moved(points: Floats, ratios: Floats) -> Floats | None:
     if points.size * ratios.size > 16 * MOST_FOLLOWED:
         return None  # so many ratios do not come together again
-    with np.errstate(invalid="ignore"):
-        moved = (points[:, None] + ratios).ravel()  # inf - inf: an outcome that a sure belief excludes
-    moved = _distinct(moved[~np.isnan(moved)])
+    part = 2 * MOST_FOLLOWED // points.size + 1
+    if part < ratios.size and _sums(points, ratios[:part]).size > MOST_FOLLOWED:
+        return None  # some of them are too many already
+    moved = _sums(points, ratios)
     return moved if moved.size <= MOST_FOLLOWED else None
+
+
+def _sums(points: Floats, ratios: Floats) -> Floats:
+    """The distinct sums of a point and a ratio."""
+    with np.errstate(invalid="ignore"):
+        sums = (points[:, None] + ratios).ravel()  # inf - inf: an outcome that a sure belief excludes
+    return _distinct(sums[~np.isnan(sums)])
 
 
 def _distinct(odds: Floats) -> Floats:
