@@ -99,7 +99,7 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
     likely = posterior.luck_evened(
         posterior.most_likely(chains, evidence.bags, **posterior.CLIMB), evidence.bags.occurrences
     )
-    worlds = [assembled_model(seen, likely, moves / moves.sum(axis=1, keepdims=True))]
+    worlds = [expected_model(seen, likely, moves)]
     for sharpness in (WIDE, SHARP):
         worlds += [drawn_model(seen, evidence, moves, chains, k, sharpness, stream) for k in range(chains.number)]
     first, *drawn = (best_policy(world, seen.tally.num_states) for world in worlds)
@@ -177,11 +177,14 @@ def drawn_model(
     return assembled_model(seen, mixture, rows)
 
 
-def most_likely_model(seen: Record, bags: Bags, chains: Chains, **settings: Any) -> RewardMixingMDP:
+def most_likely_model(seen: Record, bags: Bags, chains: Chains) -> RewardMixingMDP:
     """The world as it most likely is: rewards from the top of the best chain's hill, moves as expected."""
-    counts = move_counts(seen)
-    rows = counts / counts.sum(axis=1, keepdims=True)
-    return assembled_model(seen, posterior.most_likely(chains, bags, **settings), rows)
+    return expected_model(seen, posterior.most_likely(chains, bags), move_counts(seen))
+
+
+def expected_model(seen: Record, mixture: Mixture, moves: Floats) -> RewardMixingMDP:
+    """The world of a mixture, with moves as ``move_counts`` let one expect."""
+    return assembled_model(seen, mixture, moves / moves.sum(axis=1, keepdims=True))
 
 
 def move_counts(seen: Record) -> Floats:

@@ -24,7 +24,7 @@ from rewardmix.exploration.bonuses import practical
 from rewardmix.exploration.exploration_kernels import FIRST, SHARED, THIRD, Choices
 from rewardmix.online.agent import Agent
 from rewardmix.online.agent_settings import AgentSettings
-from rewardmix.online.decision import assembled_model, best_policy, move_counts
+from rewardmix.online.decision import best_policy, expected_model, move_counts
 from rewardmix.online.prequential import fit_mixture
 from rewardmix.online.record import Record
 from rewardmix.policy import Controller, MarkovPolicy
@@ -75,8 +75,7 @@ class CertaintyEquivalence:
     def policy(self) -> Controller:
         """The best policy of the most likely model."""
         mixture = self._fit() if self.mixture is None else self.mixture
-        counts = move_counts(self.record)
-        model = assembled_model(self.record, mixture, counts / counts.sum(axis=1, keepdims=True))
+        model = expected_model(self.record, mixture, move_counts(self.record))
         return best_policy(model, self.settings.num_states)
 
     def _fit(self) -> Mixture:
