@@ -1,6 +1,6 @@
 """What to play next, given what was seen: open the world first, then sample from the posterior and plan.
 
-    look again when some n(x) or n(x, y) has grown by half, or the episodes by a quarter:
+    look again when some n(x) or n(x, y) has grown by a third, or the episodes by a sixth:
         V_0 = the largest chance to meet, within an episode, an x that was tried less than STRANGE_BELOW times
         if V_0 > LOOKED_FOR:   play the policy that has it
         else:               carry the chains of the posterior on
@@ -61,8 +61,8 @@ tried again; all of them so wide would cost more than they find out once most of
 LIKELY = posterior.CHAINS
 """Shares of the most likely world; each draw has one."""
 
-DRAWN_GAP = 1e-3
-"""Of planning, a step and reward range."""
+DRAWN_GAP = 1e-4
+"""Of planning, a step and reward range: ten times as much costs ``shop`` 14 rewards in 20,000 episodes."""
 
 PLANNING = 1e9
 """Simple steps of one plan (``_core.limits``) after which the best policy so far will do: many contexts are slow."""

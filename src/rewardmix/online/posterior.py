@@ -56,7 +56,7 @@ PULLED = 10.0
 SWEEPS, FLIPS = 5, 5
 """Moves of each kind in an update, at least."""
 
-SWEPT = 60_000
+SWEPT = 30_000
 """Few distinct episodes are swept more often: until a chain read so many symbols and drew so many laws ..."""
 
 MOST_SWEEPS = 300

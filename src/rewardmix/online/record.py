@@ -26,11 +26,11 @@ from rewardmix.recovery.bags import Bags, merge_bags
 if TYPE_CHECKING:
     from rewardmix.online.agent_settings import AgentSettings
 
-LOOK_GROWTH = 1.5
-"""It is time to look again when some count has grown by half ..."""
+LOOK_GROWTH = 1.35
+"""It is time to look again when some count has grown by a third, or nearly ..."""
 
-LOOK_EPISODES = 0.25
-"""... or the episodes by a quarter ..."""
+LOOK_EPISODES = 0.18
+"""... or the episodes by a sixth, or nearly ..."""
 
 FIRST_TURN = 32
 """Episodes after which recent ones are first told from the rest; then whenever they have doubled."""

@@ -45,7 +45,7 @@ def blind(*, num_contexts: int | str = 2, weights: ArrayLike | str | None = None
 
 
 class CertaintyEquivalence:
-    """The best policy of the most likely model, fitted again when a count has grown by half.
+    """The best policy of the most likely model, fitted again whenever an agent would look again.
 
     Args:
         first: so many episodes are played at random before anything is believed.
@@ -65,7 +65,7 @@ class CertaintyEquivalence:
         self.record.add_episodes(episodes)
 
     def learn(self) -> bool:
-        """Fit and plan again if a count has grown by half."""
+        """Fit and plan again if a count has grown enough."""
         if self.record.episodes < self.first or not self.record.due:
             return False
         self._fit()
