@@ -61,8 +61,9 @@ tried again; all of them so wide would cost more than they find out once most of
 LIKELY = posterior.CHAINS
 """Shares of the most likely world; each draw has one."""
 
-DRAWN_GAP = 1e-4
-"""Of planning, a step and reward range: ten times as much costs ``shop`` 14 rewards in 20,000 episodes."""
+DRAWN_GAP, DRAWN_GAP_OF_MANY = 1e-4, 1e-3
+"""Of planning, a step and reward range, for two contexts and for more. Ten times as much for two would cost ``shop`` 14
+rewards in 20,000 episodes; for more a tenth would take ten times the CPU time and more."""
 
 PLANNING = 1e9
 """Simple steps of one plan (``_core.limits``) after which the best policy so far will do: many contexts are slow."""
@@ -109,7 +110,8 @@ def decide(seen: Record, chains: Chains, stream: Stream) -> Decision:
 def nearly_best_plan(model: RewardMixingMDP) -> Plan:
     """The best plan, nearly."""
     reach = float(model.reward_values[-1] - model.reward_values[0])
-    return plan(model, gap=DRAWN_GAP * model.horizon * reach, work_limit=PLANNING)
+    near = DRAWN_GAP if model.num_contexts == 2 else DRAWN_GAP_OF_MANY
+    return plan(model, gap=near * model.horizon * reach, work_limit=PLANNING)
 
 
 def best_policy(model: RewardMixingMDP, num_states: int) -> Controller:
