@@ -436,7 +436,7 @@ def backup_lattice(
     keep: Any,  # out (R,)
 ) -> None:
     """One backward step from belief points, to points that are known or to a lattice."""
-    num_points, num_values = points.shape[0], laws.shape[1]
+    num_points, num_values, known = points.shape[0], laws.shape[1], after.size > 0
     upper = np.empty((most_rows(starts), num_points))
     lower = np.empty(num_points)
     left = np.empty(num_points, np.int64)
@@ -454,9 +454,9 @@ def backup_lattice(
                 for z in range(num_values):
                     law, jump = laws[r, z], tile.jump[z]
                     anywhere = weigh_outcome(count, law, cells, tile)
-                    if after.size > 0:
+                    if known or ahead.shape[1] == 1:
                         for j in range(count):
-                            jump[j] = after[listed[j], kinds[r, z]]
+                            jump[j] = after[listed[j], kinds[r, z]] if known else 0
                             tile.hope[j] += tile.total[j] * ahead[r, jump[j], 0]
                     elif anywhere > 0.0:
                         find_corners(count, cells, tile)
