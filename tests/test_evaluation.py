@@ -87,11 +87,13 @@ def test_nodes_that_no_path_enters_do_not_matter(sparse, contexts, monkeypatch):
     if sparse:
         model = replace(model, transition=csr_array(model.transition_rows))
     whole = evaluate(policy, model).value
-    *_, first = evaluation.entered_values(policy, model)
     *_, every = evaluation.node_values(policy, model)
-    assert (first[2, policy.first[2]] == every[2, policy.first[2]]).all()
-    parts = list(zip(evaluation.entered_values(policy, model), evaluation.node_values(policy, model), strict=True))
-    assert any((some != known).any() for some, known in parts[1:])
+    first = evaluation.entered_value(policy, model)
+    assert (first[:, 2] == every[2, policy.first[2]]).all()
+    assert not np.delete(first, 2, axis=1).any()
+    entered = evaluation.entered_nodes(policy, model, evaluation._entries(model))
+    shares = [nodes.size / plays.size for plays, (nodes, *_) in zip(policy.actions, entered, strict=True)]
+    assert 0 < min(shares) < max(shares[1:]) < 1
     monkeypatch.setattr(evaluation, "MANY_NODES", 0)
     monkeypatch.setattr(evaluation, "node_values", None)
     assert evaluate(policy, model).value == whole

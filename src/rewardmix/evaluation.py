@@ -112,9 +112,14 @@ def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:
 def controller_value(policy: Controller, model: RewardMixingMDP) -> float:
     """Exact value of a controller."""
     policy.check_fits(model)
-    *_, first = entered_values(policy, model) if _is_thin(policy, model) else node_values(policy, model)
-    values = np.ascontiguousarray(first[np.arange(model.num_states), policy.first].T)
+    values = entered_value(policy, model) if _is_thin(policy, model) else _every_value(policy, model)
     return float(dot(mixed(model.weights, values), model.initial))
+
+
+def _every_value(policy: Controller, model: RewardMixingMDP) -> Floats:
+    """(M, S): what the policy earns from its first node on, from all nodes."""
+    *_, first = node_values(policy, model)
+    return np.ascontiguousarray(first[np.arange(model.num_states), policy.first].T)
 
 
 def _is_thin(policy: Controller, model: RewardMixingMDP) -> bool:
@@ -125,31 +130,44 @@ def _is_thin(policy: Controller, model: RewardMixingMDP) -> bool:
     return nodes >= MANY_NODES and bool(possible <= THIN * rows.shape[0] * rows.shape[1])
 
 
-def entered_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
-    """(S, K_t, M) for t = H .. 1, as ``node_values``, right for those nodes alone that a path enters."""
-    from rewardmix.evaluation_kernels import earn_ahead, enter_nodes
+def entered_value(policy: Controller, model: RewardMixingMDP) -> Floats:
+    """(M, S): what the policy earns from its first node on, from those nodes alone that a path enters; else 0."""
+    from rewardmix.evaluation_kernels import earn_ahead
 
-    steps = _successions(policy, model)
     moves = _entries(model)
-    entered = [np.zeros(rows.shape, dtype=np.bool_) for rows, _ in steps]
-    entered[0][np.arange(model.num_states), policy.first] = model.initial > 0
-    for (rows, following), now, after in zip(steps, entered, entered[1:], strict=False):
-        enter_nodes(rows, following, *moves[:2], now, after)
+    steps = list(entered_nodes(policy, model, moves))
     laws, means = _outcome_tables(model)
-    later: Floats | None = None
-    for (rows, following), now in zip(reversed(steps), reversed(entered), strict=True):
-        value = means[rows]
-        if later is not None:
-            earn_ahead(rows, following, laws, *moves, now, later, np.empty(model.num_contexts), value)
-        yield value
-        later = value
+    contexts = tuple(range(model.num_contexts))
+    nodes, rows, _ = steps[-1]
+    place, later = rows, means  # what the last step earns is that of its state-action
+    for actions, (before, played, following) in zip(policy.actions[:0:-1], steps[-2::-1], strict=True):
+        value = np.empty((before.size, model.num_contexts))
+        places = np.zeros(actions.shape, dtype=np.int32)  # half the memory; more nodes would not fit into it
+        places.reshape(-1)[nodes] = place
+        earn_ahead(played, following, laws, means, *moves, places, later, contexts, value)
+        nodes, place, later = before, np.arange(before.size), value
+    first = np.zeros((model.num_contexts, model.num_states))
+    first[:, nodes // policy.actions[0].shape[1]] = later[place].T
+    return first
 
 
-def _successions(policy: Controller, model: RewardMixingMDP) -> list[tuple[Ints, Ints]]:
-    """State-actions (S, K) and next nodes (S, K, Z) of each step."""
-    states = np.arange(model.num_states)[:, None]
-    pairs = zip(policy.actions, policy.successors, strict=True)
-    return [(state_action(states, a.astype(np.int64), model.num_actions), after.astype(np.int64)) for a, after in pairs]
+def entered_nodes(
+    policy: Controller, model: RewardMixingMDP, moves: tuple[Ints, Ints, Floats]
+) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Of each step, the nodes that a path enters: places (E,) in (S, K), state-actions (E,) and next nodes (E, Z)."""
+    from rewardmix.evaluation_kernels import enter_nodes
+
+    entered = np.zeros(policy.actions[0].shape, dtype=np.bool_)
+    entered[np.arange(model.num_states), policy.first] = model.initial > 0
+    for t, (actions, successors) in enumerate(zip(policy.actions, policy.successors, strict=True)):
+        nodes = np.flatnonzero(entered)
+        played = actions.reshape(-1)[nodes].astype(np.int64)
+        rows = state_action(nodes // actions.shape[1], played, model.num_actions)
+        following = successors.reshape(-1, model.num_values)[nodes].astype(np.int64)
+        yield nodes, rows, following
+        if t + 1 < model.horizon:
+            entered = np.zeros(policy.actions[t + 1].shape, dtype=np.bool_)
+            enter_nodes(rows, following, *moves[:2], entered)
 
 
 def _entries(model: RewardMixingMDP) -> tuple[Ints, Ints, Floats]:

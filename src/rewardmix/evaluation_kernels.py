@@ -4,51 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rewardmix._core.jit import kernel
 
 
 @kernel
 def enter_nodes(
-    rows: Any,  # (S, K) state-action of each node
-    following: Any,  # (S, K, Z) next node
+    rows: Any,  # (E,) state-action of each node that a path enters
+    following: Any,  # (E, Z) next node
     pointers: Any,  # (X + 1,) first entry of each state-action
-    columns: Any,  # (E,) next states
-    entered: Any,  # (S, K) nodes that a path enters
-    out: Any,  # out (S, L) those of the next step
+    columns: Any,  # (N,) next states
+    out: Any,  # out (S, L) whether a path enters the nodes of the next step
 ) -> None:
     """Every next state and node of the nodes that are entered."""
-    for s in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            if entered[s, k]:
-                x = rows[s, k]
-                for z in range(following.shape[2]):
-                    for entry in range(pointers[x], pointers[x + 1]):
-                        out[columns[entry], following[s, k, z]] = True
+    for i in range(rows.size):
+        for z in range(following.shape[1]):
+            for entry in range(pointers[rows[i]], pointers[rows[i] + 1]):
+                out[columns[entry], following[i, z]] = True
 
 
 @kernel
 def earn_ahead(
-    rows: Any,  # (S, K)
-    following: Any,  # (S, K, Z)
+    rows: Any,  # (E,)
+    following: Any,  # (E, Z)
     laws: Any,  # (X, Z, M) of outcomes in each context
+    means: Any,  # (X, M) expected rewards
     pointers: Any,  # (X + 1,)
-    columns: Any,  # (E,)
-    entries: Any,  # (E,) their chances
-    entered: Any,  # (S, K)
-    later: Any,  # (S, L, M) what the next nodes earn
-    sums: Any,  # room (M,)
-    out: Any,  # (S, K, M) what the nodes earn at once; out: with what comes later, where they are entered
+    columns: Any,  # (N,)
+    entries: Any,  # (N,) their chances
+    places: Any,  # (S, L) where the next nodes are in ``later``
+    later: Any,  # (F, M) what they earn
+    contexts: Any,  # (0, .. , M - 1), a tuple: machine code is made for their number
+    out: Any,  # out (E, M) what the nodes earn
 ) -> None:
-    """out += sum_z law(z) sum_s' T(s') later(s', next node after z), both sums from left to right."""
-    for s in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            if entered[s, k]:
-                x = rows[s, k]
-                for z in range(following.shape[2]):
-                    sums[:] = 0.0
-                    for entry in range(pointers[x], pointers[x + 1]):
-                        onward = later[columns[entry], following[s, k, z]]
-                        for m in range(sums.size):
-                            sums[m] += entries[entry] * onward[m]
-                    for m in range(sums.size):
-                        out[s, k, m] += laws[x, z, m] * sums[m]
+    """out = means + sum_z law(z) sum_s' T(s') later(s' and the next node after z), both sums from left to right."""
+    sums = np.empty(len(contexts))
+    for i in range(rows.size):
+        x, earned = rows[i], out[i]
+        for m in range(len(contexts)):
+            earned[m] = means[x, m]
+        for z in range(following.shape[1]):
+            for m in range(len(contexts)):
+                sums[m] = 0.0
+            for entry in range(pointers[x], pointers[x + 1]):
+                chance, onward = entries[entry], later[places[columns[entry], following[i, z]]]
+                for m in range(len(contexts)):
+                    sums[m] += chance * onward[m]
+            for m in range(len(contexts)):
+                earned[m] += laws[x, z, m] * sums[m]

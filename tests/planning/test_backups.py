@@ -12,6 +12,7 @@ import pytest
 
 from rewardmix.belief import update
 from rewardmix.planning.backups import (
+    TILE,
     Beaten,
     Cells,
     backup_lattice,
@@ -128,7 +129,7 @@ def one_step(laws, means, starts, labels, ahead, points, kinds=None, after=NOWHE
     value, best = np.empty((2, size, 1 + contexts)), np.empty((2, size), np.int32)
     moves, keep = np.empty((2, size, 3), np.int32), np.empty(5, np.bool_)
     kinds = np.zeros((5, 3), np.int32) if kinds is None else kinds
-    cells = Cells(lattice.low, lattice.spread, lattice.ranks)
+    cells = Cells(tuple(lattice.low.tolist()), lattice.spread, lattice.ranks)
     nothing = Beaten(NO_CELLS, np.zeros((5, 0), np.bool_), np.zeros((5, 0), np.bool_))
     places = kinds, after, cells, NO_PLACES, lattice.ranks, nothing, 0.0
     backup_lattice(laws, means, starts, labels, ahead, points, *places, value, best, moves, keep)
@@ -152,9 +153,25 @@ def test_lattice(seed, contexts):
         assert moves[s, k].tolist() == jumps[r, k].tolist()
 
 
+def test_points_are_backed_up_alike_wherever_they_lie_in_a_tile():
+    rng = np.random.default_rng(0)
+    later = Lattice(np.full(4, 0.01), 0.96, 5)
+    laws, means, starts, labels, ahead = rows(rng, 4, later.size)
+    points = np.concatenate([np.eye(4), rng.dirichlet(np.ones(4), 2 * TILE)])
+    given = laws, means, starts, labels, np.ascontiguousarray(ahead.swapaxes(1, 2))
+    whole = one_step(*given, points, lattice=later)
+    for begin in range(0, len(points), 100):
+        part = slice(begin, begin + 100)
+        for one, other in zip(whole, one_step(*given, points[part], lattice=later), strict=True):
+            assert (one[:, part] == other).all()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sure_beliefs_and_impossible_outcomes_on_a_lattice(seed):
-    """Posteriors on a side of a cell may be put a hair beside it: then one more node is tried, and none is lost."""
+    """Posteriors on a side of a cell may be put a hair beside it: then one more node is tried, and none is lost.
+
+    After an outcome that cannot be, that goes for those who believe what its law says.
+    """
     rng = np.random.default_rng(seed)
     points, later = np.concatenate([np.eye(4), [[0.5, 0.0, 0.5, 0.0]]]), Lattice(np.zeros(4), 1.0, 3)
     laws, means, starts, labels, _ = rows(rng, 4, 1)
@@ -167,6 +184,10 @@ def test_sure_beliefs_and_impossible_outcomes_on_a_lattice(seed):
         mine = starts[s] + best[s, k]
         taken = means[mine] + sum(laws[mine, z] * ahead[mine, moves[s, k, z], 1:] for z in range(3))
         assert value[s, k, 1:] == pytest.approx(taken, abs=1e-12)
+        for z in np.flatnonzero((laws[mine] @ points[k] == 0) & (laws[mine].sum(axis=1) > 0)):
+            sought = laws[mine, z] / laws[mine, z].sum()
+            near = [corner for corner, share in corners_around(sought, later) if share > 1e-9]
+            assert sought @ ahead[mine, moves[s, k, z], 1:] > (ahead[mine, near, 1:] @ sought).max() - 1e-12
 
 
 def test_beliefs_whose_next_points_are_known_take_them():

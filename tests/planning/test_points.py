@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from planning.tiny_models import random_model
 from rewardmix import belief as bayes
-from rewardmix.planning.points import one_of_each, reachable_beliefs, reached_beliefs, spread_beliefs
+from rewardmix.planning.points import TRIED_FOR_ONE, one_of_each, reachable_beliefs, reached_beliefs, spread_beliefs
 
 
 def test_reachable_beliefs_are_those_of_all_histories():
@@ -39,6 +40,19 @@ def test_where_an_outcome_leads_is_known():
             if (now.beliefs[k] * laws[r, z]).sum() > 0:
                 there = later.beliefs[now.after[k, kinds[r, z]]]
                 assert np.abs(there - bayes.update(now.beliefs[k], laws[r, z])).max() < 1e-11
+
+
+@pytest.mark.parametrize("cap", [1, 3, 8, 20, 60, 500])
+def test_beliefs_are_followed_while_they_are_few(cap):
+    model = random_model(np.random.default_rng(7), 3, 2, 5, contexts=3, corner=0.0)
+    every, _ = reached_beliefs(model, 10**6)
+    laws = every[0].after.shape[1]
+    few = [now.size for now, later in pairwise(every) if later.size <= cap and now.size * laws <= TRIED_FOR_ONE * cap]
+    found, _ = reached_beliefs(model, cap)
+    assert len(found) == 1 + len(few)
+    for one, other in zip(found, every, strict=False):
+        assert (one.beliefs == other.beliefs).all()
+        assert one.after.size == 0 or (one.after == other.after).all()
 
 
 def test_points_spread_out_from_what_is_there():

@@ -134,69 +134,115 @@ class Cells(NamedTuple):
     """The lattice of the next step: where it lies, and the place of its points.
 
     Attributes:
-        low: (M,) least belief in each context.
+        low: M numbers, the least belief in each context; a tuple, so that machine code is made for their number, and
+            loops over contexts are written out in it.
         spread: what the beliefs above these add up to.
         ranks: (M, n + 2), see ``lattice.ranks_of``.
     """
 
-    low: Any
+    low: tuple[float, ...]
     spread: float
     ranks: Any
 
 
-class Corners(NamedTuple):
-    """Room for the corners around a belief.
+TILE = 256
+"""Beliefs that are worked on at once: vector instructions take several of them in each loop. What differs between them
+is chosen, not branched to, for a processor guesses such branches wrong half of the time."""
+TILE_WIDTH = TILE + 8
+"""Places of a row of a tile: rows that are a power of two apart are in each other's way in fast memory."""
+
+
+class Tile(NamedTuple):
+    """Room for some beliefs, (..., TILE_WIDTH), and what an action brings there.
 
     Attributes:
-        fraction: (M,) what a coordinate is above its floor.
-        floor: (M,) coordinates rounded down.
-        order: (M,) coordinates 1 .. M-1 from place 1 on, the largest fraction first.
-        share: (M,) of each corner in the belief.
-        index: (M,) its point.
+        belief: (M, .)
+        joint: (M, .) belief times likelihood of an outcome.
+        total: (.,) their sum, the chance of the outcome.
+        hope: (.,) upper bound of the action.
+        earned: (., M) what it earns in each context.
+        jump: (Z, .) next node.
+        weight: (.,) ``total``, or what the law sums to where the outcome is impossible.
+        scale: (.,) from ``joint`` to coordinates.
+        rest: (.,) a sum on its way.
+        fraction: (M, .) what coordinates 1 .. M-1 are above their floor, the largest first.
+        raised: (M, .) by how much that coordinate, raised by one, raises the place of a point.
+        share: (M, .) of each corner in the belief.
+        corner: (M, .) its point; in the end the first is the best of them.
+        low: (M, .) what the node of that point earns; in the end the first is the most.
     """
 
+    belief: Any
+    joint: Any
+    total: Any
+    hope: Any
+    earned: Any
+    jump: Any
+    weight: Any
+    scale: Any
+    rest: Any
     fraction: Any
-    floor: Any
-    order: Any
+    raised: Any
     share: Any
-    index: Any
+    corner: Any
+    low: Any
 
 
 @kernel
-def find_corners(joint: Any, total: float, cells: Any, out: Any) -> None:
-    """The corners of the simplex of the lattice in which the direction of ``joint`` (M,) lies, and their shares.
+def tile_for(contexts: int, values: int) -> Any:
+    """An empty tile."""
+    each = contexts, TILE_WIDTH
+    return Tile(
+        np.empty(each), np.empty(each), np.empty(TILE_WIDTH), np.empty(TILE_WIDTH), np.empty((TILE_WIDTH, contexts)),
+        np.empty((values, TILE_WIDTH), np.uint32), np.empty(TILE_WIDTH), np.empty(TILE_WIDTH), np.empty(TILE_WIDTH),
+        np.empty(each), np.empty(each, np.uint32), np.empty(each), np.empty(each, np.uint32), np.empty(each),
+    )  # fmt: skip
 
-    Args:
-        joint: belief times likelihood.
-        total: its sum, above 0.
-        cells: the lattice.
-        out: ``Corners``.
+
+@kernel
+def find_corners(count: int, cells: Any, tile: Any) -> None:
+    """The corners of the simplices of the lattice in which the directions of ``joint`` lie, and their shares.
+
+    Coordinates are sorted by exchanging neighbours, at the same places for all beliefs. A corner without a share may
+    lie beside the lattice: the first one, which always has a share, stands for it.
     """
-    num_contexts, finest = joint.size, cells.ranks.shape[1] - 2
-    scale = finest / (total * cells.spread)
-    rest, first = 0.0, 0
-    for i in range(num_contexts - 1, 0, -1):
-        rest += max(joint[i] - cells.low[i] * total, 0.0)
-        place = min(rest * scale, float(finest))
-        below = np.int64(place)
-        out.floor[i] = below
-        out.fraction[i] = place - below
-        first += cells.ranks[i, below]
-    for i in range(1, num_contexts):
-        j = i
-        while j > 1 and out.fraction[out.order[j - 1]] < out.fraction[i]:
-            out.order[j] = out.order[j - 1]
-            j -= 1
-        out.order[j] = i
-    before = 1.0
-    for i in range(num_contexts):
-        if i > 0:
-            raised = out.order[i]
-            first += cells.ranks[raised, out.floor[raised] + 1] - cells.ranks[raised, out.floor[raised]]
-        after = out.fraction[out.order[i + 1]] if i + 1 < num_contexts else 0.0
-        out.share[i] = before - after
-        out.index[i] = first
-        before = after
+    contexts, finest = len(cells.low), cells.ranks.shape[1] - 2
+    first = tile.corner[0]
+    for j in range(count):
+        tile.scale[j] = finest / (tile.weight[j] * cells.spread)
+        tile.rest[j] = 0.0
+        first[j] = 0
+    for i in range(contexts - 1, 0, -1):
+        low = cells.low[i]
+        for j in range(count):
+            tile.rest[j] += max(tile.joint[i, j] - low * tile.weight[j], 0.0)
+            place = min(tile.rest[j] * tile.scale[j], float(finest))
+            below = np.uint32(place)
+            tile.fraction[i, j] = place - below
+            tile.raised[i, j] = below
+        rank = cells.ranks[i]
+        for j in range(count):
+            below = tile.raised[i, j]
+            first[j] += np.uint32(rank[below])
+            tile.raised[i, j] = np.uint32(rank[below + 1] - rank[below])
+    for i in range(2, contexts):
+        for c in range(i, 1, -1):
+            for j in range(count):
+                a, b, x, y = tile.fraction[c - 1, j], tile.fraction[c, j], tile.raised[c - 1, j], tile.raised[c, j]
+                tile.fraction[c - 1, j] = b if a < b else a
+                tile.fraction[c, j] = a if a < b else b
+                tile.raised[c - 1, j] = y if a < b else x
+                tile.raised[c, j] = x if a < b else y
+    for j in range(count):
+        tile.share[0, j] = 1.0 - tile.fraction[1, j]
+    for c in range(1, contexts):
+        for j in range(count):
+            after = tile.fraction[c + 1, j] if c + 1 < contexts else 0.0
+            tile.share[c, j] = tile.fraction[c, j] - after
+            tile.corner[c, j] = tile.corner[c - 1, j] + tile.raised[c, j]
+    for c in range(1, contexts):
+        for j in range(count):
+            tile.corner[c, j] = tile.corner[c, j] if tile.share[c, j] > 0.0 else first[j]
 
 
 class Beaten(NamedTuple):
@@ -266,6 +312,110 @@ def stays_in_play(high: Any, value: Any, lower: Any, points: Any, places: Any, r
 
 
 @kernel
+def points_left(beaten: Any, r: int, out: Any) -> int:
+    """How many points there are at which row r is not known to be beaten; they are listed in ``out`` (N,)."""
+    if beaten.cell.size == 0:
+        for k in range(out.size):
+            out[k] = k
+        return int(out.size)
+    left, before = 0, beaten.before[r]
+    for k in range(out.size):
+        out[left] = k
+        left += not before[beaten.cell[k]]
+    return left
+
+
+@kernel
+def begin_tile(listed: Any, points: Any, means: Any, cells: Any, tile: Any) -> None:
+    """The beliefs of the ``listed`` points, and what an action of ``means`` (M,) brings at once."""
+    tile.hope[: listed.size] = 0.0
+    for m in range(len(cells.low)):
+        mean = means[m]
+        for j in range(listed.size):
+            tile.belief[m, j] = points[listed[j], m]
+            tile.hope[j] += tile.belief[m, j] * mean
+            tile.earned[j, m] = mean
+
+
+@kernel
+def weigh_outcome(count: int, law: Any, cells: Any, tile: Any) -> float:
+    """Belief times likelihood of an outcome of ``law`` (M,), and its chance; returns what the law sums to.
+
+    Where the outcome is impossible under the belief there is yet a continuation in the contexts that it excludes.
+    """
+    contexts, impossible, anywhere = len(cells.low), 0, 0.0
+    tile.total[:count] = 0.0
+    for m in range(contexts):
+        likelihood = law[m]
+        anywhere += likelihood
+        for j in range(count):
+            tile.joint[m, j] = tile.belief[m, j] * likelihood
+            tile.total[j] += tile.joint[m, j]
+    for j in range(count):
+        tile.weight[j] = tile.total[j]
+        impossible += not tile.total[j] * cells.spread > UNLIKELIEST
+    if impossible > 0:
+        for j in range(count):
+            if not tile.total[j] * cells.spread > UNLIKELIEST:
+                tile.weight[j] = anywhere
+                for m in range(contexts):
+                    tile.joint[m, j] = law[m]
+    return anywhere
+
+
+@kernel
+def look_ahead(count: int, ahead: Any, cells: Any, tile: Any, jump: Any) -> None:
+    """Adds the mixture of the upper bounds ``ahead`` (L, 1 + M) at the corners, and goes on to the best of these."""
+    contexts = len(cells.low)
+    for j in range(count):
+        between = 0.0
+        for c in range(contexts):
+            corner = tile.corner[c, j]
+            between += tile.share[c, j] * ahead[corner, 0]
+            low = 0.0
+            for m in range(contexts):
+                low += tile.joint[m, j] * ahead[corner, 1 + m]
+            tile.low[c, j] = low
+        tile.hope[j] += tile.total[j] * between
+    for c in range(1, contexts):
+        for j in range(count):
+            better = tile.low[c, j] > tile.low[0, j]
+            tile.low[0, j] = tile.low[c, j] if better else tile.low[0, j]
+            tile.corner[0, j] = tile.corner[c, j] if better else tile.corner[0, j]
+    jump[:count] = tile.corner[0, :count]
+
+
+@kernel
+def earn_on(count: int, law: Any, ahead: Any, cells: Any, tile: Any, jump: Any) -> None:
+    """Adds what the next nodes earn after an outcome of ``law`` (M,)."""
+    for j in range(count):
+        for m in range(len(cells.low)):
+            tile.earned[j, m] += law[m] * ahead[jump[j], 1 + m]
+
+
+@kernel
+def keep_best(
+    listed: Any, label: int, cells: Any, tile: Any, high: Any, lower: Any, value: Any, best: Any, moves: Any
+) -> None:
+    """Enters an action at the ``listed`` points of a state where it earns more than those before it."""
+    contexts = len(cells.low)
+    for j in range(listed.size):
+        k = listed[j]
+        high[k] = tile.hope[j]
+        value[k, 0] = max(value[k, 0], tile.hope[j])
+        low = 0.0
+        for m in range(contexts):
+            low += tile.belief[m, j] * tile.earned[j, m]
+        if low > lower[k]:
+            lower[k] = low
+            best[k] = label
+            for m in range(contexts):
+                value[k, 1 + m] = tile.earned[j, m]
+            for z in range(moves.shape[1]):
+                moves[k, z] = tile.jump[z, j]
+
+
+@kernel
 def backup_lattice(
     laws: Any,  # (R, Z, M)
     means: Any,  # (R, M)
@@ -286,74 +436,35 @@ def backup_lattice(
     keep: Any,  # out (R,)
 ) -> None:
     """One backward step from belief points, to points that are known or to a lattice."""
-    num_points, num_contexts, num_values = points.shape[0], points.shape[1], laws.shape[1]
+    num_points, num_values, known = points.shape[0], laws.shape[1], after.size > 0
     upper = np.empty((most_rows(starts), num_points))
     lower = np.empty(num_points)
-    joint, earned = np.empty(num_contexts), np.empty(num_contexts)
-    jump = np.empty(num_values, np.int64)
-    around = Corners(
-        np.zeros(num_contexts), np.zeros(num_contexts, np.int64), np.zeros(num_contexts, np.int64),
-        np.zeros(num_contexts), np.zeros(num_contexts, np.int64),
-    )  # fmt: skip
+    left = np.empty(num_points, np.int64)
+    tile = tile_for(len(cells.low), num_values)
     for s in range(starts.size - 1):
         lower[:] = -np.inf
-        for k in range(num_points):
-            value[s, k, 0] = -np.inf
+        value[s, :, 0] = -np.inf
+        upper[:] = -np.inf
         for r in range(starts[s], starts[s + 1]):
-            high = upper[r - starts[s]]
-            for k in range(num_points):
-                if beaten.cell.size > 0 and beaten.before[r, beaten.cell[k]]:
-                    high[k] = -np.inf
-                    continue
-                hope = 0.0
-                for m in range(num_contexts):
-                    earned[m] = means[r, m]
-                    hope += points[k, m] * means[r, m]
+            high, size = upper[r - starts[s]], points_left(beaten, r, left)
+            for begin in range(0, size, TILE):
+                listed = left[begin : min(begin + TILE, size)]
+                count = listed.size
+                begin_tile(listed, points, means[r], cells, tile)
                 for z in range(num_values):
-                    total = 0.0
-                    for m in range(num_contexts):
-                        joint[m] = points[k, m] * laws[r, z, m]
-                        total += joint[m]
-                    possible = total * cells.spread > UNLIKELIEST
-                    pick = np.int64(0)
-                    if after.size > 0:
-                        pick = np.int64(after[k, kinds[r, z]])
-                        hope += total * ahead[r, pick, 0]
+                    law, jump = laws[r, z], tile.jump[z]
+                    anywhere = weigh_outcome(count, law, cells, tile)
+                    if known or ahead.shape[1] == 1:
+                        for j in range(count):
+                            jump[j] = after[listed[j], kinds[r, z]] if known else 0
+                            tile.hope[j] += tile.total[j] * ahead[r, jump[j], 0]
+                    elif anywhere > 0.0:
+                        find_corners(count, cells, tile)
+                        look_ahead(count, ahead[r], cells, tile, jump)
                     else:
-                        weight = total
-                        if not possible:  # under this belief, yet a continuation in the contexts that it excludes
-                            weight = 0.0
-                            for m in range(num_contexts):
-                                joint[m] = laws[r, z, m]
-                                weight += joint[m]
-                        if weight > 0.0:
-                            find_corners(joint, weight, cells, around)
-                            most, between = -np.inf, 0.0
-                            for c in range(num_contexts):
-                                if around.share[c] > 0.0:
-                                    corner = around.index[c]
-                                    between += around.share[c] * ahead[r, corner, 0]
-                                    low = 0.0
-                                    for m in range(num_contexts):
-                                        low += joint[m] * ahead[r, corner, 1 + m]
-                                    if low > most:
-                                        most, pick = low, corner
-                            hope += total * between
-                    for m in range(num_contexts):
-                        earned[m] += laws[r, z, m] * ahead[r, pick, 1 + m]
-                    jump[z] = pick
-                high[k] = hope
-                value[s, k, 0] = max(value[s, k, 0], hope)
-                low = 0.0
-                for m in range(num_contexts):
-                    low += points[k, m] * earned[m]
-                if low > lower[k]:
-                    lower[k] = low
-                    best[s, k] = labels[r]
-                    for m in range(num_contexts):
-                        value[s, k, 1 + m] = earned[m]
-                    for z in range(num_values):
-                        moves[s, k, z] = jump[z]
+                        jump[:count] = 0
+                    earn_on(count, law, ahead[r], cells, tile, jump)
+                keep_best(listed, labels[r], cells, tile, high, lower, value[s], best[s], moves[s])
         for r in range(starts[s], starts[s + 1]):
             for k in range(num_points):
                 upper[r - starts[s], k] += slack

@@ -22,10 +22,10 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.planning.plans import rounding_bound
 from rewardmix.policy import Controller
 
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 21
 """Rows are handled in blocks of about this size, to stay in cache between the product and the backup."""
 BLOCK_ROWS = 96
-"""At least so many rows a block: the product is slow on fewer."""
+"""At least so many rows a block where the transition is dense: that product is slow on fewer."""
 SPARSE_BELOW = 0.1
 """A dense transition with a smaller share of non-zero entries is multiplied as a sparse one."""
 
@@ -150,7 +150,7 @@ class BackwardPass:
             later: (S, 1 + M, L) values at the next step.
         """
         flat = later.reshape(later.shape[0], -1)
-        for low, high in _cuts(starts, 8 * flat.shape[1]):
+        for low, high in _cuts(starts, max(self.expect.least, BLOCK_BYTES // (8 * flat.shape[1]))):
             part = slice(starts[low], starts[high])
             chosen = rows[part]
             ahead = self.expect(chosen, flat).reshape(-1, *later.shape[1:])
@@ -167,6 +167,8 @@ class Expectation:
         """Most terms in one sum."""
         self.steps = float(model.num_states)
         """Terms of a sum, on average."""
+        self.least = BLOCK_ROWS
+        """Rows below which a product is slow."""
         self._dense: Floats | None = None
         if model.is_sparse:
             parts = rows.indptr, rows.indices, rows.data
@@ -176,6 +178,7 @@ class Expectation:
         else:
             owner, columns = np.nonzero(rows)
             parts = np.searchsorted(owner, np.arange(rows.shape[0] + 1)), columns, rows[owner, columns]
+        self.least = 1
         self._pointers = parts[0].astype(np.int64)
         self._columns = parts[1].astype(np.int64)
         self._entries = np.array(parts[2])
@@ -208,9 +211,8 @@ def pass_bytes(model: RewardMixingMDP, points: int, width: int) -> float:
     return tables + values + block + model.horizon * rows + 8 * rows * model.num_contexts * (model.num_values + 1)
 
 
-def _cuts(starts: Ints, row_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of states whose rows fill a block each."""
-    wanted = max(BLOCK_ROWS, BLOCK_BYTES // row_bytes)
+def _cuts(starts: Ints, wanted: int) -> Iterator[tuple[int, int]]:
+    """Ranges of states whose rows fill a block of ``wanted`` rows each."""
     low, last = 0, starts.size - 1
     while low < last:
         high = max(int(np.searchsorted(starts, starts[low] + wanted, "right")) - 1, low + 1)

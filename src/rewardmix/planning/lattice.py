@@ -254,7 +254,7 @@ class LatticeSweeper(BackwardPass):
         after = now.after if isinstance(now, Reached) and isinstance(following, Reached) else NOWHERE
         compared = isinstance(now, Lattice) and model.num_contexts <= MOST_COMPARED
         places = own.places if compared else NO_PLACES
-        cells = Cells(around.low, around.spread, around.ranks)
+        cells = Cells(tuple(around.low.tolist()), around.spread, around.ranks)
         slack = 2 * self.margin + self.grouping
         compiled: Callable[..., None] = backup_lattice
         before = self.beaten[t] if compared else NOTHING_BEATEN

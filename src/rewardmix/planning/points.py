@@ -50,22 +50,33 @@ def reached_beliefs(model: RewardMixingMDP, cap: int) -> tuple[list[Reached], In
     beliefs = model.weights[None] / model.weights.sum()
     nowhere = np.zeros((0, kept.size), dtype=np.int32)
     found: list[Reached] = []
-    while len(found) < model.horizon and beliefs.shape[0] <= cap:
-        after = nowhere
-        if beliefs.shape[0] * kept.size <= TRIED_FOR_ONE * cap and len(found) + 1 < model.horizon:
-            later = bayes.update(beliefs[:, None], directions).reshape(-1, model.num_contexts)
-            possible = ((beliefs[:, None] * directions).sum(axis=-1) > 0).ravel()
-            chosen, places = one_of_each(later[possible])
-            after = np.zeros(possible.size, dtype=np.int32)  # after what cannot happen: any node
-            after[possible] = places
-            later, after = later[possible][chosen], after.reshape(-1, kept.size)
-            if later.shape[0] > cap:
-                after = nowhere
-        found.append(Reached(beliefs, after))
-        if after.size == 0:
+    while True:
+        follow = beliefs.shape[0] * kept.size <= TRIED_FOR_ONE * cap and len(found) + 1 < model.horizon
+        moved = _followed(beliefs, directions, cap) if follow else None
+        found.append(Reached(beliefs, nowhere if moved is None else moved[1]))
+        if moved is None:
             break
-        beliefs = later
+        beliefs = moved[0]
     return found, kinds.reshape(-1, model.num_values).astype(np.int32)
+
+
+def _followed(beliefs: Floats, directions: Floats, cap: int) -> tuple[Floats, Ints] | None:
+    """``_moved``, or None if there are more than ``cap``."""
+    some = directions[: 2 * cap // len(beliefs) + 1]
+    if len(some) < len(directions) and len(_moved(beliefs, some)[0]) > cap:
+        return None  # after some laws there are too many already
+    moved = _moved(beliefs, directions)
+    return moved if len(moved[0]) <= cap else None
+
+
+def _moved(beliefs: Floats, directions: Floats) -> tuple[Floats, Ints]:
+    """(distinct posteriors (L, M) of beliefs (N, M) after laws (K, M), place of each among them (N, K))."""
+    later = bayes.update(beliefs[:, None], directions).reshape(-1, beliefs.shape[1])
+    possible = ((beliefs[:, None] * directions).sum(axis=-1) > 0).ravel()
+    chosen, places = one_of_each(later[possible])
+    after = np.zeros(possible.size, dtype=np.int32)  # after what cannot happen: any node
+    after[possible] = places
+    return later[possible][chosen], after.reshape(-1, len(directions))
 
 
 def one_of_each(rows: Floats) -> tuple[Ints, Ints]:

@@ -55,6 +55,10 @@ _LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
 
 
+History = deque[tuple[Floats, Floats, Floats, Floats]]
+"""Of the last steps: where a plain step led, how far, and how much each of these differs from the step before."""
+
+
 @short
 @dataclass(frozen=True, eq=False)
 class Mixture:
@@ -128,7 +132,7 @@ def one_context(bags: Bags) -> Mixture:
 def e_step(bags: Bags, mixture: Mixture) -> Statistics:
     """The E-step: expected counts in each context, and the log-likelihood."""
     contexts = mixture.num_contexts
-    width = 1 << max(contexts - 1, 1).bit_length()
+    width = contexts if contexts > 4 else 2 if contexts <= 2 else 4
     table, prior = np.full((mixture.laws[0].size, width), FLOOR), np.zeros(width)
     table[:, :contexts] = np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T
     prior[:contexts] = mixture.weights
@@ -166,7 +170,9 @@ def _joint_logliks(bags: Bags, mixture: Mixture, filled: NDArray[np.bool_]) -> F
 def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
     """The M-step. Weights that are known are passed in and stay."""
     visits = summed.outcomes.sum(axis=2, keepdims=True) + prior
-    laws = np.where(visits > 0, (summed.outcomes + prior * average) / np.where(visits > 0, visits, 1.0), average)
+    laws = (summed.outcomes + prior * average) / (visits if prior > 0 else np.where(visits > 0, visits, 1.0))
+    if prior == 0:
+        laws = np.where(visits > 0, laws, average)
     if weights is None:
         weights = np.maximum(summed.weights / max(summed.bags, 1e-300), _LEAST_WEIGHT)
         weights = weights / weights.sum()
@@ -205,7 +211,7 @@ def ascend(
     """
     here = start if weights is None else Mixture(weights, start.laws)
     seen, value = _evaluate(expect, here, average, prior)
-    history: deque[tuple[Floats, Floats]] = deque(maxlen=_MEMORY + 1)
+    history: History = deque(maxlen=_MEMORY + 1)
     least = max(tolerance * seen.bags, LEAST_GAIN)
     steps, calm = 1, 0
     while steps < max_iterations and calm < CALM:
@@ -231,16 +237,19 @@ def _evaluate(
     return seen, seen.loglik + penalty(mixture, average, prior)
 
 
-def _extrapolated(history: deque[tuple[Floats, Floats]], here: Mixture, plain: Mixture) -> Mixture:
+def _extrapolated(history: History, here: Mixture, plain: Mixture) -> Mixture:
     """Anderson's mixture of the last EM steps: the one whose change, were EM linear, would be smallest."""
     image = _packed(plain)
     change = image - _packed(here)
-    history.append((image, change))
-    if len(history) == 1:
+    if not history:
+        history.append((image, change, image, change))
         return plain
-    images, changes = (np.diff(np.stack(column), axis=0) for column in zip(*history, strict=True))
+    history.append((image, change, image - history[-1][0], change - history[-1][1]))
+    _, *later = history
+    images, changes = (np.concatenate([step[k] for step in later]).reshape(len(later), -1) for k in (2, 3))
     gram = product(changes, changes.T)
-    gram[np.diag_indices_from(gram)] += RIDGE * np.trace(gram) + 1e-300
+    diagonal = gram.reshape(-1)[:: len(later) + 1]
+    diagonal += RIDGE * diagonal.sum() + 1e-300
     point = image - product(solve(gram, product(changes, change)), images)
     point = np.maximum(point, INSIDE * image)  # never on the boundary, where EM would stay
     contexts = plain.num_contexts
@@ -257,9 +266,9 @@ def _packed(mixture: Mixture) -> Floats:
 def _expect_kernel(width: int) -> Any:
     """The E-step for ``width`` contexts: a constant width lets the compiler keep them in vector registers.
 
-    Fewer contexts are padded with weight 0. Products, not sums of logarithms: rescaled when they get small (no step
-    makes them smaller than by FLOOR, so looking at every eighth step is enough). Likelihoods of bags that occur once
-    are multiplied too, and one logarithm is taken of many: portable logarithms take a third of an E-step otherwise.
+    One context and three are padded with weight 0. Products, not sums of logarithms: rescaled when they get small (no
+    step makes them smaller than by FLOOR, so looking at every eighth step is enough). Likelihoods of bags that occur
+    once are multiplied too, and one logarithm is taken of many: else portable logarithms take a third of an E-step.
     """
 
     @kernel
