@@ -165,12 +165,16 @@ def hopeful(episodes: Episodes, fitted: Mixture, counts: Floats, spent: float, s
         spent: share of refinement that is behind.
         seed: of the draw.
     """
-    first, last = HOPES
-    nearly_normal = generator(seed, Role.HOPES).random((12, *counts.shape)).sum(axis=0) - 6.0
-    deviations = (first + (last - first) * spent) * (1.0 + nearly_normal)
-    laws = lifted(fitted.laws, counts, episodes.reward_values, deviations)
+    laws = lifted(fitted.laws, counts, episodes.reward_values, hopes(counts.shape, spent, seed))
     moves = Moments.of_moves(episodes)
     return assembled(episodes, Mixture(fitted.weights, laws), moves.initial_estimate(), moves.transition_estimate()[0])
+
+
+def hopes(shape: tuple[int, ...], spent: float, seed: int, ends: tuple[float, float] = HOPES) -> Floats:
+    """By how many standard deviations rewards are played as better when a share of refinement is spent."""
+    first, last = ends
+    nearly_normal = generator(seed, Role.HOPES).random((12, *shape)).sum(axis=0) - 6.0
+    return np.asarray((first + (last - first) * spent) * (1.0 + nearly_normal))
 
 
 def lifted(laws: Floats, counts: Floats, values: Floats, deviations: Floats) -> Floats:
