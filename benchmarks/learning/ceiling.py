@@ -34,7 +34,7 @@ from rewardmix.simulation import simulate
 BUDGETS = (5000, 10_000, 20_000, 40_000)
 STATES, WORLDS = (300, 1000), 5
 BEST_OF = 3
-BOLD = (3.0, 0.5)
+MILD, BOLD = (2.0, 1.0), (3.0, 0.5)
 """Hope at first and at the end; chosen on eight worlds of other seeds, like the other ways to look."""
 
 Look = Callable[["Belief", float, int], Floats]
@@ -81,7 +81,9 @@ LOOKS: dict[str, Look] = {
     ),
     f"the best of {BEST_OF} draws of each reward": lambda belief, spent, seed: belief.draw(BEST_OF, seed).max(axis=0),
     "hope of two deviations, no chance": lambda belief, spent, seed: belief.lifted(np.full_like(belief.mean, 2.0)),
-    "hope and chance, as refinement": lambda belief, spent, seed: belief.lifted(hopes(belief.mean.shape, spent, seed)),
+    "hope and chance, from 2 to 1 deviations": lambda belief, spent, seed: belief.lifted(
+        hopes(belief.mean.shape, spent, seed, MILD)
+    ),
     "hope and chance, from 3 to .5 deviations": lambda belief, spent, seed: belief.lifted(
         hopes(belief.mean.shape, spent, seed, BOLD)
     ),
