@@ -147,6 +147,19 @@ def visits(rows: Rows) -> list[str]:
     return [grid(head, lines), f"Means over {len(rows[0]['told'])} worlds."]
 
 
+def ceiling(rows: Rows) -> list[str]:
+    """What agents that are told types and moves make of as many episodes, beside ``learn``."""
+    sizes, agents, budgets = (list(dict.fromkeys(row[key] for row in rows)) for key in ("states", "agent", "episodes"))
+    cells = {(row["states"], row["agent"], row["episodes"]): row["share"] for row in rows}
+    columns = [(states, episodes) for states in sizes for episodes in budgets]
+    lines = [[agent, *(short(np.mean(cells[states, agent, n])) for states, n in columns)] for agent in agents]
+    head = ["agent", *(f"S = {states:,}: {episodes:,}" for states, episodes in columns)]
+    worlds = len(rows[0]["share"])
+    said = f"Share of the gain by states and episodes, means over {worlds} worlds"
+    usual = float(np.median([error_of(row["share"]) for row in rows]))
+    return [grid(head, lines), said + (f", median standard error {short(usual)}." if worlds > 1 else ".")]
+
+
 def hard(rows: Rows) -> list[str]:
     """How many runs found the optimal policy of the hard family."""
     lines = [
@@ -273,6 +286,7 @@ TABLES = {
     "lacks": lacks,
     "lacks_large": lacks_large,
     "visits": visits,
+    "ceiling": ceiling,
     "hard": hard,
     "others": others,
     "recurrent": recurrent,

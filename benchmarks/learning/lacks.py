@@ -72,7 +72,7 @@ def with_types(found: Learned, world: RewardMixingMDP) -> RewardMixingMDP:
     explored, following = episodes_of(found), found.refinement
     evidence = evidence_of(explored, following)
     assert evidence.bags is not None
-    centre, prior = evidence.centre(evidence.bags), evidence.strength(Question())
+    centre, prior = evidence.centre(evidence.bags, Question()), evidence.strength(Question())
     told = m_step(e_step(evidence.bags, mixture_of_model(near, explored)), centre, prior)
     return replace(found.model, rewards=told.laws[..., 1].reshape(near.rewards.shape), weights=told.weights)
 

@@ -8,7 +8,7 @@ import pytest
 from asked import settings
 from rewardmix import problems
 from rewardmix.exploration import explore
-from rewardmix.learning import learn
+from rewardmix.learning import gathering, learn
 from rewardmix.learning.gathering import CLOSE, ENTERED, entered, some_optima
 from rewardmix.learning.refinement import HOPES, fitted_again, hopeful, lifted, refine
 from rewardmix.recovery.bags import bags_of
@@ -111,6 +111,30 @@ def test_a_refit_goes_on_to_where_a_fit_from_the_beginning_ends(found):
     again, visits = fitted_again(episodes, start, estimate.fixed_weights, prior)
     np.testing.assert_allclose(again.laws, mixture_of_model(model, episodes).laws, atol=2e-3)
     np.testing.assert_allclose(visits, e_step(bags_of(episodes), again).outcomes.sum(axis=2))
+
+
+class Asked(Exception):
+    """Raised where refinement is asked for."""
+
+
+def test_refits_are_pulled_to_where_recovery_pulls(monkeypatch):
+    """What was never visited has the law of the centre, that of recovery at the end of exploration."""
+
+    def ask(world, *given, **options):
+        raise Asked(*given, options["centre"])
+
+    monkeypatch.setattr(gathering, "refine", ask)
+    with pytest.raises(Asked) as asked:
+        learn(WORLD, episodes=4000, seed=0, resamples=0)
+    gathered, found, centre = asked.value.args
+    evidence = evidence_of(gathered)
+    np.testing.assert_array_equal(centre, evidence.centre(evidence.bags, Question()))
+    few = gathered[:50]
+    fitted, visits = fitted_again(few, mixture_of_model(found.model, few), None, 2.0, centre)
+    never = visits.sum(axis=0) == 0
+    assert 20 < never.sum() < 200
+    for laws in fitted.laws:
+        np.testing.assert_allclose(laws[never], centre[never])
 
 
 @pytest.mark.parametrize(

@@ -92,20 +92,49 @@ def test_contexts_that_hardly_differ_are_pulled_together_as_far_as_allowed():
     assert LEAST <= Pool(explore(large(seed=3), episodes=3000, seed=1).moments).strength(3) <= MOST
 
 
-def test_thin_counts_are_pulled_to_the_law_of_the_world_and_thick_ones_are_not():
+def test_thin_counts_are_pulled_to_the_law_of_the_world_and_thick_ones_by_what_is_not_common(monkeypatch):
     average = np.array([[1.0, 0.0], [1.0, 0.0]])
     pool = Pool(explore(large(seed=3), episodes=50, seed=1).moments)
     world, _, pull = pool.law
-    thin, thick = pool.centre(average, np.array([1.0, 1e6]))
-    np.testing.assert_allclose(thin, (average[0] + pull * world) / (1.0 + pull))
-    np.testing.assert_allclose(thick, average[1], atol=1e-5)
+    for common in (1.0, 0.25, 0.0):
+        monkeypatch.setattr(Pool, "common", lambda self, contexts, r=common: r)
+        thin, thick = pool.centre(average, np.array([1.0, 1e6]), 2)
+        np.testing.assert_allclose(thin, world + common * (average[0] - world) / (1.0 + pull))
+        np.testing.assert_allclose(thick, world + common * (average[1] - world), atol=1e-5)
+
+
+@pytest.mark.parametrize(("contexts", "alike"), [(2, 0.0), (2, 0.5), (3, 0.0), (3, 0.5)])
+def test_rewards_are_pulled_as_the_best_linear_prediction_pulls_them(contexts, alike):
+    """Of one number of a context from seven visits of each, by its covariances with all that was observed."""
+    noise, shared, own, n = 0.2, 0.04 * alike, 0.04 * (1 - alike), 7.0
+    observed = np.full((contexts, contexts), shared) + (own + noise / n) * np.eye(contexts)
+    weights = np.linalg.solve(observed, shared + own * np.eye(contexts)[0])
+    distance, signal = own * (1 - 1 / contexts), shared + own / contexts
+    square = 1.0 - noise - distance
+    world = np.array([np.sqrt(square - signal)])
+    pool = Pool(None)  # its sums are given
+    pool.__dict__.update(law=(world, square, noise / signal), square_covariance=distance**2 / (contexts - 1))
+    assert pool.common(contexts) == pytest.approx(shared / signal)
+    assert pool.strength(contexts) == pytest.approx(min(noise / own, MOST))
+    seen = world + np.random.default_rng(0).uniform(-1, 1, contexts)
+    centre = pool.centre(seen.mean(keepdims=True)[None], np.array([contexts * n]), contexts)[0]
+    found = (n * seen[0] + noise / own * centre) / (n + noise / own)
+    assert found == pytest.approx(world + weights @ (seen - world))
+
+
+def test_uniform_laws_have_nothing_in_common_and_close_ones_nearly_all():
+    apart = [Pool(explore(large(seed=10 + seed), episodes=6000, seed=seed).moments).common(2) for seed in range(4)]
+    assert np.mean(apart) < 0.2
+    close = Pool(explore(large(seed=3, separation=0.03), episodes=3000, seed=1).moments)
+    assert close.common(2) > 0.6
+    assert close.common(1) == 1.0
 
 
 def test_a_small_world_keeps_its_average_and_one_pseudo_count():
     world = problems.make("random", states=LARGE // 2, actions=2, horizon=5, successors=2)
     evidence = evidence_of(explore(world, episodes=300, seed=0).gathered)
     assert evidence.strength(Question()) == 1.0
-    assert evidence.centre(evidence.bags) is evidence.bags.average
+    assert evidence.centre(evidence.bags, Question()) is evidence.bags.average
 
 
 def test_what_is_asked_for_is_kept(explored):
@@ -113,7 +142,7 @@ def test_what_is_asked_for_is_kept(explored):
     assert evidence.strength(Question(prior=0.0)) == 0.0
     assert evidence.strength(Question(prior=3.0)) == 3.0
     assert 1.4 < evidence.strength(Question()) < 2.8
-    assert not np.array_equal(evidence.centre(evidence.bags), evidence.bags.average)
+    assert not np.array_equal(evidence.centre(evidence.bags, Question()), evidence.bags.average)
 
 
 def test_learned_pseudo_counts_bring_rewards_nearer_to_the_truth():
@@ -138,5 +167,5 @@ def test_sums_over_the_counts_are_taken_once(explored, monkeypatch):
     for evidence in (alone, with_following(alone, episodes[:-500], episodes[-500:])):
         for _ in range(3):
             assert evidence.strength(Question()) == Pool(alone.moments).strength(2)
-            assert evidence.centre(evidence.bags).shape == (300, 2)
+            assert evidence.centre(evidence.bags, Question()).shape == (300, 2)
     assert calls.count("world_law") == calls.count("mean_square_covariance") == 1 + 6

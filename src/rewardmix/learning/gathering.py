@@ -206,7 +206,8 @@ def refined(asked: LearnSettings, so_far: Gathered, recovery: Estimate, episodes
     """What was gathered together with so many more episodes, played where plausible models say that it pays."""
     whole = so_far.whole
     assert whole is not None
-    played = len(whole)
+    played, evidence, question = len(whole), so_far.evidence, asked.question(None)
+    assert evidence.bags is not None
     asked.tell("refine", played)
     try:
         new = refine(
@@ -214,7 +215,8 @@ def refined(asked: LearnSettings, so_far: Gathered, recovery: Estimate, episodes
             whole,
             recovery,
             episodes=episodes,
-            prior=so_far.evidence.strength(asked.question(None)),
+            prior=evidence.strength(question),
+            centre=evidence.centre(evidence.bags, question) if evidence.pool else None,
             seed=asked.seed,
             on_update=asked.teller("refine", played),
             checkpoint=asked.folder(f"refinement/{played + episodes:012d}"),

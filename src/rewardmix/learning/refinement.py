@@ -6,8 +6,8 @@
 
 In a large world (more than 256 state-actions) a budget leaves few visits to each, and another draw comes instead:
 
-        fit a model to the episodes so far, from the last fit; let every reward be better than the fit, by about two of
-        its standard deviations at first and one at the end, and as much at random
+        fit a model to the episodes so far, from the last fit; let every reward be better than the fit, by about one
+        and a half of its standard deviations at first and half of one at the end, and as much at random
         play the best policy of that model
 
 The bootstrap draws nothing else where a reward was seen once or never, so a state-action that began badly is avoided
@@ -60,7 +60,7 @@ the signs of a rarely seen state wrong, no draw would ever play what shows it.""
 LONGEST_REFIT = 300
 """E-steps of such a refit."""
 
-HOPES = 2.0, 1.0
+HOPES = 1.5, 0.5
 """Standard deviations of a reward's mean that it is played as better, in a large world: in the first batch and in the
 last. Without any, what began badly stays unknown."""
 
@@ -86,6 +86,7 @@ def refine(
     episodes: int,
     batches: int | None = None,
     prior: float = 1.0,
+    centre: Floats | None = None,
     gap: float = 1e-2,
     seed: int = 0,
     on_update: Callable[[int], None] | None = None,
@@ -101,6 +102,7 @@ def refine(
         batches: in how many parts; after each, the next model is drawn from all episodes so far. Left out: 8, or 60 in
             a large world.
         prior: pseudo-count of the refits, as for ``recover``.
+        centre: (X, Z) where it is in a large world; left out, at the average of each model that a refit begins at.
         gap: of the plans; a plausible model is no better known than that.
         seed: the same seed gives the same episodes of a model; an environment goes on from where it stands.
         on_update: called with the number of episodes played.
@@ -122,7 +124,7 @@ def refine(
             drawing = seed_for(seed, Role.REFINEMENT, len(gathered), number)
             whole = gathered + played
             if large:
-                fitted, visits = fitted_again(whole, fitted, found.fixed_weights, prior)
+                fitted, visits = fitted_again(whole, fitted, found.fixed_weights, prior, centre)
             if batch is None:
                 if large:
                     model = hopeful(whole, fitted, visits + prior, number / parts, drawing)
@@ -142,12 +144,15 @@ def refine(
     return Refinement(played)
 
 
-def fitted_again(episodes: Episodes, start: Mixture, weights: Floats | None, prior: float) -> tuple[Mixture, Floats]:
+def fitted_again(
+    episodes: Episodes, start: Mixture, weights: Floats | None, prior: float, centre: Floats | None = None
+) -> tuple[Mixture, Floats]:
     """The mixture of these episodes by EM from one of fewer, and how often each context visited each x, (M, X)."""
     bags = bags_of(episodes)
     average = (start.weights[:, None, None] * start.laws).sum(axis=0)
     inside = Mixture(start.weights, 0.99 * start.laws + 0.01 * average)  # off the boundary, where EM would stay
-    settings: dict[str, Any] = {"average": average, "prior": prior, "weights": weights, "tolerance": 1e-8}
+    centre = average if centre is None else centre
+    settings: dict[str, Any] = {"average": centre, "prior": prior, "weights": weights, "tolerance": 1e-8}
     mixture = ascend(partial(e_step, bags), inside, max_iterations=LONGEST_REFIT, **settings).mixture
     return mixture, e_step(bags, mixture).outcomes.sum(axis=2)
 
@@ -165,12 +170,16 @@ def hopeful(episodes: Episodes, fitted: Mixture, counts: Floats, spent: float, s
         spent: share of refinement that is behind.
         seed: of the draw.
     """
-    first, last = HOPES
-    nearly_normal = generator(seed, Role.HOPES).random((12, *counts.shape)).sum(axis=0) - 6.0
-    deviations = (first + (last - first) * spent) * (1.0 + nearly_normal)
-    laws = lifted(fitted.laws, counts, episodes.reward_values, deviations)
+    laws = lifted(fitted.laws, counts, episodes.reward_values, hopes(counts.shape, spent, seed))
     moves = Moments.of_moves(episodes)
     return assembled(episodes, Mixture(fitted.weights, laws), moves.initial_estimate(), moves.transition_estimate()[0])
+
+
+def hopes(shape: tuple[int, ...], spent: float, seed: int, ends: tuple[float, float] = HOPES) -> Floats:
+    """By how many standard deviations rewards are played as better when a share of refinement is spent."""
+    first, last = ends
+    nearly_normal = generator(seed, Role.HOPES).random((12, *shape)).sum(axis=0) - 6.0
+    return np.asarray((first + (last - first) * spent) * (1.0 + nearly_normal))
 
 
 def lifted(laws: Floats, counts: Floats, values: Floats, deviations: Floats) -> Floats:

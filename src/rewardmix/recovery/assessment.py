@@ -191,7 +191,7 @@ def _errors(evidence: Evidence, question: Question, mixture: Mixture, candidates
         return np.full(mixture.laws.shape, np.inf), np.zeros(mixture.num_contexts)
     seen = e_step(bags, mixture)
     free = candidates.source == "estimated"
-    centre = evidence.centre(bags)
+    centre = evidence.centre(bags, question)
     errors, weight_errors = standard_errors(bags, mixture, seen, centre, evidence.strength(question), free_weights=free)
     if evidence.bags is None:  # each visit is in many pairs: the tables know less than their counts say
         samples = (

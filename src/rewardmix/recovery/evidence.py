@@ -66,22 +66,22 @@ class Evidence:
         large = is_large(self.confidence.num_states, self.confidence.num_actions)
         return Pool(self.moments) if self.moments is not None and large else None
 
-    def centre(self, bags: Bags) -> Floats:
+    def centre(self, bags: Bags, question: Question) -> Floats:
         """(X, Z) law that a prior on the laws behind ``bags`` pulls to.
 
-        In a large world it is itself pulled to the law of the world.
+        In a large world it is itself pulled to the law of the world, the more the less contexts have in common.
         The average over the blind episodes: one that includes episodes that follow rewards is pulled by what these
         looked for. Only where no blind episode went is there nothing better. For a log no episode is known to be blind,
         and the average over all of it has to do; a pseudo-count is all that hangs on it.
         """
         if self.blind is None or self.blind is bags or self.bags is not bags:
-            return self._pooled(bags.average, bags.occurrences.sum(axis=1))
+            return self._pooled(bags.average, bags.occurrences.sum(axis=1), question)
         visits, others = self.blind.occurrences.sum(axis=1), bags.occurrences.sum(axis=1)
         average = np.where(visits[:, None] > 0, self.blind.average, bags.average)
-        return self._pooled(average, np.where(visits > 0, visits, others))
+        return self._pooled(average, np.where(visits > 0, visits, others), question)
 
-    def _pooled(self, average: Floats, visits: Floats) -> Floats:
-        return average if self.pool is None else self.pool.centre(average, visits)
+    def _pooled(self, average: Floats, visits: Floats, question: Question) -> Floats:
+        return average if self.pool is None else self.pool.centre(average, visits, question.num_contexts)
 
     def strength(self, question: Question) -> float:
         """The pseudo-count at the centre: what was asked for, or what a large world shows."""

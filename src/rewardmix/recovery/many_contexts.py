@@ -70,7 +70,7 @@ def ascend_many(
     sample = bags if bags.counts.size <= SCREENED else _share(bags, SCREENED)
     if not evidence.confidence.first.size:
         return [_one_law(bags, question)]
-    settings: dict[str, Any] = {"average": evidence.centre(bags), "prior": prior, "tolerance": tolerance}
+    settings: dict[str, Any] = {"average": evidence.centre(bags, question), "prior": prior, "tolerance": tolerance}
     settings["weights"] = question.weights
     short = [
         ascend(partial(e_step, sample), mixture, max_iterations=SCREENING, name=name, **settings)

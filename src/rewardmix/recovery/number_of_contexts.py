@@ -156,7 +156,7 @@ def _fitted(evidence: Evidence, question: Question, fewer: float) -> Fit:
     assert bags is not None
     settings: dict[str, Any] = {"tolerance": _CLOSE / max(bags.total, 1.0)}
     fits = ascend_many(evidence, question, polished=_POLISHED, **settings)
-    settings |= {"average": evidence.centre(bags), "prior": evidence.strength(question)}
+    settings |= {"average": evidence.centre(bags, question), "prior": evidence.strength(question)}
     rng = rare_draws(question.seed, question.num_contexts)
     best = max(fits, key=lambda fit: fit.objective)
     return max([best, *rare_ascents(bags, best, fewer, rng, **settings)], key=lambda fit: fit.objective)
@@ -167,7 +167,7 @@ def _fitted_to_all(evidence: Evidence, question: Question, fits: list[Fit]) -> M
     bags = evidence.bags
     assert bags is not None
     start = max(fits, key=lambda fit: e_step(bags, fit.mixture).loglik)
-    centre, prior, tolerance = evidence.centre(bags), evidence.strength(question), _CLOSE / bags.total
+    centre, prior, tolerance = evidence.centre(bags, question), evidence.strength(question), _CLOSE / bags.total
     return ascend(
         lambda mixture: e_step(bags, mixture), start.mixture, average=centre, prior=prior, tolerance=tolerance
     ).mixture

@@ -1,12 +1,15 @@
 """What state-actions say of each other: in a large world, how far a law that was seen a few times may be believed.
 
-Rewards are shrunk twice, the average of a state-action x towards the law of the world and the laws of the contexts
-towards the average, each as far as best linear prediction does. With n visits of x
+The law of context m at x is that of the world, plus what all contexts have in common at x, plus what is its own. Best
+linear prediction then shrinks rewards twice. With n visits of x
 
-    centre(x) = (n average(x) + b world) / (n + b)            b = noise / signal of averages
-    p_m(x)    = (n_m observed_m(x) + a centre(x)) / (n_m + a)  a = noise / signal of the distance of contexts
+    centre(x) = world + r n / (n + b) (average(x) - world)     b = noise / signal of averages
+    p_m(x)    = (n_m observed_m(x) + a centre(x)) / (n_m + a)  a = noise / signal of what is a context's own
 
-Both ratios are learned from counts alone, without a fit, by sums that are unbiased however thin the counts are:
+where r is the share of the variance of averages that is of what contexts have in common. An average of M contexts also
+holds 1 / M of the variance of their own parts, and these say nothing of the other contexts: where contexts have nothing
+in common, r = 0, and a law that is hardly known is taken for that of the world. All three are learned from counts
+alone, without a fit, by sums that are unbiased however thin the counts are:
 
     square   = E |average(x)|^2          from pairs of visits of one x:  sum_z n_z (n_z - 1) / (n (n - 1))
     distance = E sum_m w_m |p_m(x) - average(x)|^2
@@ -17,8 +20,9 @@ Both ratios are learned from counts alone, without a fit, by sums that are unbia
 The last equation takes distances at x and y for independent, and for M > 2 contexts for directions that are. Then
 
     b = (1 - square) / (square - |world|^2)              a = (1 - 1 / M) (1 - square - distance) / distance
+    r = 1 - distance / ((M - 1) (square - |world|^2))    at least 0
 
-In a small world there is too little to learn either from; there a is 1 and b is 0.
+In a small world there is too little to learn any of them from; there a is 1, b is 0 and r is 1.
 """
 
 from __future__ import annotations
@@ -115,14 +119,26 @@ class Pool:
         if math.isnan(self.square_covariance):
             return 1.0
         _, square, _ = self.law
-        distance = math.sqrt(max(self.square_covariance, 0.0) * (contexts - 1))
+        distance = self.distance(contexts)
         return _ratio((1.0 - 1.0 / contexts) * (1.0 - square - distance), distance)
 
-    def centre(self, average: Floats, visits: Floats) -> Floats:
-        """(X, Z) averages over (X,) visits, pulled to the law of the world."""
+    def distance(self, contexts: int) -> float:
+        """E sum_m w_m |p_m(x) - average(x)|^2 if there are so many contexts; NaN where no pair was seen twice."""
+        return math.sqrt(max(self.square_covariance, 0.0) * (contexts - 1))
+
+    def common(self, contexts: int) -> float:
+        """r: share of the variance of averages that is of what contexts have in common; 1 where nothing tells."""
+        world, square, _ = self.law
+        spread = square - float((world * world).sum())
+        if contexts < 2 or math.isnan(self.square_covariance) or spread <= 0.0:
+            return 1.0
+        return max(1.0 - self.distance(contexts) / ((contexts - 1) * spread), 0.0)
+
+    def centre(self, average: Floats, visits: Floats, contexts: int) -> Floats:
+        """(X, Z) averages over (X,) visits, pulled to the law of the world, as the prior of so many contexts asks."""
         world, _, pull = self.law
-        n = visits[:, None]
-        return np.asarray((n * average + pull * world) / (n + pull))
+        n, common = visits[:, None], self.common(contexts)
+        return np.asarray((common * n * average + (pull + (1.0 - common) * n) * world) / (n + pull))
 
 
 def pooled_alike(outcomes: Floats) -> Floats:

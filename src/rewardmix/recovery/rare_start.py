@@ -67,7 +67,7 @@ def rare_fits(evidence: Evidence, question: Question, best: Fit, weights: Floats
         return []
     alone = e_step(bags, one_context(bags)).loglik if contexts == 2 else None
     rng = rare_draws(question.seed, contexts)
-    settings = {"average": evidence.centre(bags), "prior": evidence.strength(question), "weights": weights}
+    settings = {"average": evidence.centre(bags, question), "prior": evidence.strength(question), "weights": weights}
     return rare_ascents(bags, best, alone, rng, **settings)
 
 

@@ -64,7 +64,7 @@ def _candidates(evidence: Evidence, question: Question) -> Candidates:
     if question.start is None or found.bags is None:
         return found
     weights, laws = question.start
-    average = evidence.centre(found.bags)
+    average = evidence.centre(found.bags, question)
     warm = ascend(
         partial(e_step, found.bags),
         Mixture(weights, 0.99 * laws + 0.01 * average),  # off the boundary, where EM would stay
@@ -96,7 +96,7 @@ def _two_contexts(evidence: Evidence, question: Question) -> Candidates:
     fits = ascend_all(
         partial(e_step, bags),
         all_starts(start, question, rng),
-        average=evidence.centre(bags),
+        average=evidence.centre(bags, question),
         prior=evidence.strength(question),
         weights=None if source == "estimated" else start.weights,
     )
