@@ -54,13 +54,9 @@ MOVES = 1.0
 """Dirichlet prior on moves: so many imagined visits, spread evenly over all states."""
 
 WIDE, SHARP = 1.0, 16.0
-"""Sharpness of the draws that are played, two around each chain: rewards of what was met often are taken as if each had
-been seen so often. Draws as wide as the posterior are needed, or what was unlucky at first would never be tried again;
-all of them so wide would cost more than they find out once most of the world is known."""
-
-MOVES_SHARP = 4.0
-"""Moves are taken as if each had been seen so often at least. What was tried three times is no longer strange, and who
-hopes for moves that nobody saw hopes for them anew at every step of a long way: half of the regret of a lock."""
+"""Sharpness of the draws that are played, two around each chain: moves are taken as if each had been seen so often, and
+rewards of what was met often. Draws as wide as the posterior are needed, or what was unlucky at first would never be
+tried again; all of them so wide would cost more than they find out once most of the world is known."""
 
 LIKELY = posterior.CHAINS
 """Shares of the most likely world; each draw has one."""
@@ -174,10 +170,10 @@ def markov_controller(actions: Any, reward_values: Floats) -> Controller:
 def drawn_model(
     seen: Record, evidence: RewardEvidence, moves: Floats, chains: Chains, chain: int, sharpness: float, stream: Stream
 ) -> RewardMixingMDP:
-    """A world drawn around a chain and ``move_counts``, rewards as wide as the posterior or sharper."""
+    """A world drawn around a chain and ``move_counts``, as wide as the posterior or sharper."""
     mixture = posterior.drawn_mixture(chains, chain, evidence, sharpness, stream)
     prior = MOVES / (seen.tally.num_states + seen.tally.ended_early)
-    shapes = prior + max(sharpness, MOVES_SHARP) * (moves - prior)
+    shapes = prior + sharpness * (moves - prior)
     rows = np.empty_like(shapes)
     draw_rows(shapes, stream, rows)
     return assembled_model(seen, mixture, rows)
