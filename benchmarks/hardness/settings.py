@@ -13,7 +13,7 @@ FIXED_ACTIONS = 3
 FACTORS = (0.06, 0.11, 0.2, 0.35)
 """Episodes: so many times (S A)^2 / e^2, S = 2."""
 
-SEEDS = 40
+SEEDS = 160
 WITHIN = 0.9
 OPTIMAL = 0.99
 """A run is optimal if it has this share of the gain, which is 2 e."""
