@@ -13,14 +13,14 @@ import numpy as np
 Width = np.dtype[np.signedinteger[Any]]
 
 WIDTHS = tuple(np.dtype(name) for name in ("int8", "int16", "int32", "int64"))
-MOST = tuple(int(np.iinfo(width).max) for width in WIDTHS)
-PLACES = {width.name: place for place, width in enumerate(WIDTHS)}
+_MOST = tuple(int(np.iinfo(width).max) for width in WIDTHS)
+_PLACES = {width.name: place for place, width in enumerate(WIDTHS)}
 
 
 def width_of(count: int, least: str = "int8") -> Width:
     """The smallest signed integer, of at least ``least``, that holds -1 and the indices 0 .. count - 1."""
-    for place in range(PLACES[least], len(WIDTHS)):
-        if count - 1 <= MOST[place]:
+    for place in range(_PLACES[least], len(WIDTHS)):
+        if count - 1 <= _MOST[place]:
             return WIDTHS[place]
     raise OverflowError(f"{count} things cannot be told apart by 64 bits")
 
