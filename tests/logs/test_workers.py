@@ -13,7 +13,7 @@ import pytest
 
 from logs import oracles_logs as oracles
 from rewardmix import InputError, logs
-from rewardmix.logs import fitting
+from rewardmix.logs import arrow, fitting
 from rewardmix.logs.workers import SerialExecutor, as_executor, as_finished, connected
 from rewardmix.moments import Moments
 
@@ -111,6 +111,15 @@ def test_a_part_is_made_again_where_its_file_is_not_seen(path):
         with pytest.raises(InputError, match=r"executor: found no part of the log at .*, expected a temporary dir"):
             table.count()
     shutil.rmtree(folder)
+
+
+def test_threads_do_not_read_through_one_open_file(path):
+    """Two that read one file at a time through one reader are told now and then that it is damaged."""
+    here = [arrow.open_parquet(str(path)) for _ in range(2)]
+    with ThreadPoolExecutor(1) as executor:
+        there = executor.submit(arrow.open_parquet, str(path)).result()
+    assert here[0] is here[1]
+    assert there is not here[0]
 
 
 def test_temporary_files_go_with_the_log(path):

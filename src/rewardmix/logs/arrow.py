@@ -6,6 +6,7 @@ Whatever pyarrow says about a file that it cannot read becomes one sentence that
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,12 +154,16 @@ def open_parquet(path: str, dictionaries: list[str] | None = None, *, checksums:
     status = os.stat(path)
     if status.st_size == 0:
         refuse("path", f"an empty file {path!r}", "a Parquet file with rows")
-    return _opened(path, tuple(dictionaries or ()), checksums, status.st_mtime_ns, status.st_size)
+    known = tuple(dictionaries or ()), checksums, status.st_mtime_ns, status.st_size
+    return _opened(path, *known, threading.get_ident())
 
 
-@lru_cache(maxsize=8)
-def _opened(path: str, dictionaries: tuple[str, ...], checksums: bool, changed: int, size: int) -> Any:
-    """Kept open for a while: reading the footer of a file with many row groups takes its time."""
+@lru_cache(maxsize=32)
+def _opened(path: str, dictionaries: tuple[str, ...], checksums: bool, changed: int, size: int, thread: int) -> Any:
+    """Kept open for a while: reading the footer of a file with many row groups takes its time.
+
+    Every thread has its own: one file that two of them read at a time looks damaged now and then, or the process dies.
+    """
     return library().parquet.ParquetFile(
         path, memory_map=True, read_dictionary=list(dictionaries), page_checksum_verification=checksums
     )
