@@ -28,7 +28,7 @@ from rewardmix.learning import learn
 from rewardmix.learning.certificate import Truth
 from rewardmix.learning.refinement import LARGE_BATCHES, hopes, lifted
 from rewardmix.planning import usual_work
-from rewardmix.policy import Controller
+from rewardmix.policy import Controller, Policy
 from rewardmix.simulation import simulate
 
 BUDGETS = (5000, 10_000, 20_000, 40_000)
@@ -66,6 +66,11 @@ class Belief:
         """Means that are better by some standard deviations."""
         laws = np.stack([1.0 - self.mean, self.mean], axis=2)
         return lifted(laws, self.visits + 2.0, np.array([0.0, 1.0]), deviations)[..., 1]
+
+    def play(self, world: RewardMixingMDP, policy: Policy, m: int, number: int, seed: int) -> None:
+        """See so many episodes of type m."""
+        alone = replace(world, rewards=np.stack([world.rewards[m]] * world.num_contexts))
+        self.see(m, simulate(policy, alone, number, seed=seed).symbols)
 
     def see(self, m: int, symbols: np.ndarray) -> None:
         """Count the rewards of episodes of type m."""
@@ -105,8 +110,12 @@ def told(world: RewardMixingMDP, truth: Truth, look: Look, episodes: int, seed: 
         policy = policy_of(world, look(belief, batch / LARGE_BATCHES, drawing), 1e-2, LARGE_BATCHES)
         types = np.random.default_rng([seed, batch]).multinomial(number, world.weights)
         for m, many in enumerate(types.tolist()):
-            alone = replace(world, rewards=np.stack([world.rewards[m]] * world.num_contexts))
-            belief.see(m, simulate(policy, alone, many, seed=drawing * world.num_contexts + m).symbols)
+            belief.play(world, policy, m, many, drawing * world.num_contexts + m)
+    return share_of(world, truth, belief)
+
+
+def share_of(world: RewardMixingMDP, truth: Truth, belief: Belief) -> float:
+    """The share of the gain of the best policy for those who are not told, by what is believed."""
     value = evaluate(policy_of(world, belief.mean, 5e-3), world).value
     return round(replace(truth, value=value).share, 6)
 

@@ -10,21 +10,19 @@ number of visits can be worth where nothing but rewards has to be learned.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.cells import show
 from benchmarks.learning import analysis
+from benchmarks.learning.ceiling import Belief, share_of
 from benchmarks.record import record
-from rewardmix import Episodes, RewardMixingMDP, evaluate, plan, problems
+from rewardmix import Episodes, RewardMixingMDP, problems
 from rewardmix.learning import learn
 from rewardmix.learning.certificate import Truth
-from rewardmix.planning import usual_work
 from rewardmix.planning.baselines import action_values
 from rewardmix.policy import MarkovPolicy, certain
-from rewardmix.simulation import simulate
 
 BUDGETS = (20_000, 40_000)
 STATES, WORLDS = (300, 1000), 3
@@ -38,30 +36,23 @@ def best_arms(world: RewardMixingMDP) -> np.ndarray:
     return np.any([value >= value.max(axis=1, keepdims=True) for value in values], axis=0).ravel()
 
 
-def share_of(episodes: Episodes, arms: np.ndarray) -> float:
+def visited(episodes: Episodes, arms: np.ndarray) -> float:
     """Share of the visits that go to some of the state-actions."""
     return float(arms[episodes.symbols // episodes.reward_values.size].mean())
 
 
 def told(world: RewardMixingMDP, truth: Truth, episodes: int, seed: int) -> float:
     """The share of the best policy for those who are not told, with what an agent that is told learns of rewards."""
-    visits = np.zeros((world.num_contexts, world.num_states * world.num_actions))
-    paid = np.zeros_like(visits)
+    belief = Belief(world.num_contexts, world.num_states * world.num_actions)
     for batch in range(BATCHES):
         for m in range(world.num_contexts):
-            mean = (paid[m] + 1.0) / (visits[m] + 2.0)
-            hoped = mean + DEVIATIONS * np.sqrt(mean * (1.0 - mean) / (visits[m] + 3.0))
+            mean = belief.mean[m]
+            hoped = mean + DEVIATIONS * np.sqrt(mean * (1.0 - mean) / (belief.visits[m] + 3.0))
             quality = action_values(world, np.minimum(hoped, 1.0).reshape(world.num_states, -1))
             policy = MarkovPolicy(certain(quality.argmax(axis=2), world.num_actions))
-            alone = replace(world, rewards=np.stack([world.rewards[m]] * world.num_contexts))
             number = round(episodes * world.weights[m] / BATCHES)
-            played = simulate(policy, alone, number, seed=(seed * BATCHES + batch) * world.num_contexts + m)
-            points, outcome = np.divmod(played.symbols.astype(np.int64), 2)
-            visits[m] += np.bincount(points, minlength=visits.shape[1])
-            paid[m] += np.bincount(points, weights=outcome, minlength=visits.shape[1])
-    model = replace(world, rewards=((paid + 1.0) / (visits + 2.0)).reshape(world.rewards.shape))
-    value = evaluate(plan(model, gap=5e-3, work_limit=usual_work(model)).policy, world).value
-    return round(replace(truth, value=value).share, 6)
+            belief.play(world, policy, m, number, (seed * BATCHES + batch) * world.num_contexts + m)
+    return share_of(world, truth, belief)
 
 
 def row_of(states: int, worlds: int, budgets: tuple[int, ...]) -> dict[str, Any]:
@@ -75,8 +66,8 @@ def row_of(states: int, worlds: int, budgets: tuple[int, ...]) -> dict[str, Any]
         assert explored is not None
         assert runs[0].refinement is not None
         row["share"].append([round(run.certificate.truth.share, 6) for run in runs if run.certificate.truth])
-        row["explored"].append(round(share_of(explored, arms), 4))
-        row["refined"].append(round(share_of(runs[0].refinement, arms), 4))
+        row["explored"].append(round(visited(explored, arms), 4))
+        row["refined"].append(round(visited(runs[0].refinement, arms), 4))
         assert runs[0].certificate.truth is not None
         row["told"].append(told(world, runs[0].certificate.truth, budgets[0], seed))
     return row
