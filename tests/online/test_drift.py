@@ -62,14 +62,14 @@ def test_a_world_that_stays_is_not_called_changed(name, monkeypatch):
 
 
 def test_an_agent_that_forgets_learns_the_new_world():
-    """What was learnt in 1,500 episodes stands against 900 of a world where everything pays the opposite."""
+    """What was learnt in 1,700 episodes stands against 700 of a world where everything pays the opposite."""
     opposite = replace(ONE, rewards=1.0 - ONE.rewards)
     short = []
     for memory in (None, 400):
-        agent, world = earned_in([(ONE, 1500), (opposite, 900)], memory=memory)
+        agent, world = earned_in([(ONE, 1700), (opposite, 700)], memory=memory)
         assert agent.episodes == 2400
         short.append(world.best - rm.evaluate(agent.policy(), opposite).value)
-    assert short[1] < 0.05 < 0.1 < short[0], short
+    assert short[1] < 0.05 < 0.15 < short[0], short
 
 
 def test_what_is_remembered_is_half_to_all_of_the_memory():
