@@ -76,23 +76,23 @@ def by_seed(rows: Rows, world: str, method: str, key: str) -> dict[int, float]:
 
 def spread(rows: Rows) -> str:
     """How regret grows late, and how often a run goes wrong."""
-    growths, bad, all_runs, everywhere = [], [], 0, list[float]()
+    growths, bad, all_runs = dict[str, np.ndarray](), [], 0
     for world in settings.MODELS:
         mine, early = values(rows, world, "agent"), values(rows, world, "agent", "early")
         medians = [np.median(found) for method in settings.METHODS if (found := values(rows, world, method)).size]
         wrong, all_runs = int((mine > settings.TAIL * min(medians)).sum()), all_runs + mine.size
         bad += [(world, wrong)] * (wrong > 0)
-        growths.append((float(np.median(mine / early)), world))
-        everywhere += (mine / early).tolist()
-    grown = [f"{world} {growth:.2f}" for growth, world in growths if growth > settings.GROWTH]
-    most = max(growths)
+        growths[world] = mine / early
+    usual = {world: float(np.median(growth)) for world, growth in growths.items()}
+    grown = [f"{world} {growth:.2f}" for world, growth in usual.items() if growth > settings.GROWTH]
+    worst = max(usual, key=lambda world: usual[world])
     number = sum(wrong for _, wrong in bad)
     allowed = settings.RARE * all_runs
     where = ", ".join(f"{world} {wrong}" for world, wrong in bad)
     return (
         f"The agent's regret grows from episode {settings.EARLY:,} to {settings.EPISODES:,} by "
-        f"{np.median(everywhere):.2f} times in the median of all runs, and by at most {most[0]:.2f} in the median of a "
-        f"world ({most[1]}); asked for: {settings.GROWTH:g}"
+        f"{np.median(np.concatenate(list(growths.values()))):.2f} times in the median of all runs, and by at most "
+        f"{usual[worst]:.2f} in the median of a world ({worst}); asked for: {settings.GROWTH:g}"
         + (f", MISSED in {', '.join(grown)}. " if grown else ", met. ")
         + f"Runs above {settings.TAIL:g} times the best median of all methods: {number} of {all_runs}"
         + (f" ({where})" if bad else "")

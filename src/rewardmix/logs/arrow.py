@@ -154,8 +154,8 @@ def open_parquet(path: str, dictionaries: list[str] | None = None, *, checksums:
     status = os.stat(path)
     if status.st_size == 0:
         refuse("path", f"an empty file {path!r}", "a Parquet file with rows")
-    known = tuple(dictionaries or ()), checksums, status.st_mtime_ns, status.st_size
-    return _opened(path, *known, threading.get_ident())
+    asked = path, tuple(dictionaries or ()), checksums
+    return _opened(*asked, status.st_mtime_ns, status.st_size, threading.get_ident())
 
 
 @lru_cache(maxsize=32)

@@ -55,6 +55,9 @@ _LEAST_WEIGHT = 1e-9
 """A context cannot vanish altogether: a model's weights are positive."""
 
 
+PADDED = {1: 2, 3: 4}
+"""Contexts of which so many are made for the E-step: in vector registers they cost no more than their own number."""
+
 History = deque[tuple[Floats, Floats, Floats, Floats]]
 """Of the last steps: where a plain step led, how far, and how much each of these differs from the step before."""
 
@@ -132,7 +135,7 @@ def one_context(bags: Bags) -> Mixture:
 def e_step(bags: Bags, mixture: Mixture) -> Statistics:
     """The E-step: expected counts in each context, and the log-likelihood."""
     contexts = mixture.num_contexts
-    width = contexts if contexts > 4 else 2 if contexts <= 2 else 4
+    width = PADDED.get(contexts, contexts)
     table, prior = np.full((mixture.laws[0].size, width), FLOOR), np.zeros(width)
     table[:, :contexts] = np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T
     prior[:contexts] = mixture.weights
@@ -170,9 +173,10 @@ def _joint_logliks(bags: Bags, mixture: Mixture, filled: NDArray[np.bool_]) -> F
 def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
     """The M-step. Weights that are known are passed in and stay."""
     visits = summed.outcomes.sum(axis=2, keepdims=True) + prior
-    laws = (summed.outcomes + prior * average) / (visits if prior > 0 else np.where(visits > 0, visits, 1.0))
-    if prior == 0:
-        laws = np.where(visits > 0, laws, average)
+    if prior > 0:
+        laws = (summed.outcomes + prior * average) / visits
+    else:
+        laws = np.where(visits > 0, summed.outcomes / np.where(visits > 0, visits, 1.0), average)
     if weights is None:
         weights = np.maximum(summed.weights / max(summed.bags, 1e-300), _LEAST_WEIGHT)
         weights = weights / weights.sum()
