@@ -10,7 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-BOUND = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9][0-9A-Za-z.]*)$")
+BOUND = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9][0-9A-Za-z.]*)(?:,<[0-9.]+)?$")
 
 
 def lowest(text: str) -> list[str]:
@@ -24,7 +24,7 @@ def lowest(text: str) -> list[str]:
         found = BOUND.match(requirement.replace(" ", ""))
         if found is None:
             sys.exit(
-                f"pyproject.toml: found {requirement!r}, expected a dependency with one lower bound (name>=version)"
+                f"pyproject.toml: found {requirement!r}, expected a dependency with one lower bound (name>=version, name>=version,<version)"
             )
         name, bound = found.groups()
         if pins.setdefault(name, bound) != bound:

@@ -22,8 +22,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import caching, dispatcher
-from numba.core.runtime import nrt
+
+from rewardmix._core import numba_parts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,8 +33,11 @@ PACKAGE = __name__.split(".")[0]
 DEFERRED = 50_000
 """Steps of Python that are worth a compilation, two microseconds each: what a small problem takes once, not twice."""
 
-FunctionCache: Any = caching.FunctionCache  # numba has no types
-Dispatcher: Any = dispatcher.Dispatcher
+MISSING_PARTS = numba_parts.find_missing_parts()
+"""Private parts that the installed numba lacks; where there are any, kernels are plain ``njit(cache=True)``."""
+
+FunctionCache: Any = object if MISSING_PARTS else numba_parts.load_part("numba.core.caching:FunctionCache")
+Dispatcher: Any = () if MISSING_PARTS else numba_parts.load_part("numba.core.dispatcher:Dispatcher")
 njit: Any = numba.njit  # its types do not know no_cfunc_wrapper
 
 
@@ -45,10 +48,23 @@ def kernel(function: F) -> F:
     every process, which is slower and works. No option lets the compiler change the order or the rounding of sums.
     A second way in, for C, is left out: nobody takes it, and it is a sixth of all compiling.
     """
+    if MISSING_PARTS:
+        return cast(F, compile_plainly(function))
     compiled: Any = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     with contextlib.suppress(RuntimeError):
-        compiled._cache = Cache(function)
+        cache = Cache(function)
+        if not numba_parts.has_cache_attributes(cache):
+            return cast(F, compile_plainly(function))
+        compiled._cache = cache
     return cast(F, compiled)
+
+
+def compile_plainly(function: Callable[..., Any]) -> Any:
+    """Make a kernel by numba's public options alone."""
+    try:
+        return njit(nogil=True, error_model="numpy", cache=True)(function)
+    except RuntimeError:  # no place for a cache: a read-only install and no home
+        return njit(nogil=True, error_model="numpy")(function)
 
 
 def deferred(
@@ -159,7 +175,7 @@ class Cache(FunctionCache):  # type: ignore[misc]
         numba would first learn everything that it can compile, a sixth of a second, and to load asks for memory only.
         """
         self._mark()
-        nrt.rtsys.initialize(target_context)
+        numba_parts.load_part("numba.core.runtime.nrt:rtsys").initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
 
