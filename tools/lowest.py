@@ -23,9 +23,7 @@ def lowest(text: str) -> list[str]:
             continue
         found = BOUND.match(requirement.replace(" ", ""))
         if found is None:
-            sys.exit(
-                f"pyproject.toml: found {requirement!r}, expected a dependency with one lower bound (name>=version, name>=version,<version)"
-            )
+            sys.exit(f"pyproject.toml: found {requirement!r}, expected name>=version, with or without an upper bound")
         name, bound = found.groups()
         if pins.setdefault(name, bound) != bound:
             sys.exit(f"pyproject.toml: found {name}>={pins[name]} and {name}>={bound}, expected one bound")

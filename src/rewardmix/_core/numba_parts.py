@@ -2,8 +2,8 @@
 
 numba has no public way to mark the machine code that it keeps on disk, to know whether a kernel is there already, or to
 decide when it compiles. What ``jit.py`` takes from its inside for that is listed here, by name. Where a part is missing
-(another version of numba renamed or removed it) kernels are plain ``njit(cache=True)``: they give the same results, start
-more slowly, and do not notice edits in other files than their own.
+(another version of numba renamed or removed it) kernels are plain ``njit(cache=True)``: they give the same results,
+start more slowly, and do not notice edits in other files than their own.
 """
 
 from __future__ import annotations
