@@ -219,11 +219,11 @@ def test_posterior_is_that_of_the_histories_of_a_node(shop):
 
 
 def test_what_cannot_speak_says_so(shop, tmp_path):
-    from rewardmix.online import rivals
+    from benchmarks.online import baselines
 
     with pytest.raises(rm.InputError, match="expected a noun of one file; a whole run is kept by its own save"):
         rm.save(tmp_path / "x", rm.learn(shop, episodes=20, resamples=0))
-    earned = rm.earn(shop, episodes=20, method=rivals.CertaintyEquivalence)
+    earned = rm.earn(shop, episodes=20, method=baselines.CertaintyEquivalence)
     with pytest.raises(rm.InputError, match="expected an Agent"):
         earned.summary()
     with pytest.raises(rm.InputError, match="result.json"):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import rewardmix as rm
+from benchmarks.online import baselines
 from rewardmix import problems
 from rewardmix.model import RewardMixingMDP
-from rewardmix.online import rivals
 from rewardmix.problems.coupons import coupons
 
 EPISODES = 20_000
@@ -93,11 +93,11 @@ METHODS: dict[str, Any] = {
     "told": rm.Agent,
     "not told": untold,
     "told one more": one_too_many,
-    "blind": rivals.blind,
-    "certainty equivalence": rivals.CertaintyEquivalence,
-    "epsilon greedy": rivals.epsilon_greedy(20),
-    "commit after 500": rivals.explore_then_commit(500),
-    "commit after 2000": rivals.explore_then_commit(2000),
+    "blind": baselines.blind,
+    "certainty equivalence": baselines.CertaintyEquivalence,
+    "epsilon greedy": baselines.epsilon_greedy(20),
+    "commit after 500": baselines.explore_then_commit(500),
+    "commit after 2000": baselines.explore_then_commit(2000),
 }
 """Each is a part of the study. ``told`` is the agent where there are more types than two."""
 

@@ -128,7 +128,6 @@ GOOD_FILES = {
     "LOG": ["log.parquet", "log.csv", "logs"],
     "RUN": ["run"],
     "CONFIG": ["good.toml"],
-    "STUDY": ["study.toml"],
 }
 BAD_FILES = [
     "empty",
@@ -152,7 +151,7 @@ BAD_FILES += [
     "half.csv",
     "gone",
 ]
-BAD_FILES += ["wide.csv", "words.csv", "study-odd.toml", "study-huge.toml", "study-types.toml", "bent.safetensors"]
+BAD_FILES += ["wide.csv", "words.csv", "bent.safetensors"]
 
 OUT_FILES = ["new.safetensors", "new.parquet", "new.csv", "new.json", "file"]
 OUT_FOLDERS = ["new", "new/deep", "folder", "."]
@@ -220,7 +219,6 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         "--skip-bad": None, "--seed": SEED, "--resamples": (["0", "2"], WHOLE), "--processes": PROCESSES,
         "--out": FOLDER,
     }),
-    "sweep": (["STUDY"], {"--out": FILE, "--processes": PROCESSES}),
     "learn": (["WORLD"], {
         "--episodes": (["100"], WHOLE), "--accuracy": (["0.1"], REAL), "--failure": FAILURE, "--contexts": CONTEXTS,
         "--weights": (["uniform", "0.3,0.7"], WEIGHTS), "--seed": SEED,
@@ -245,11 +243,11 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     }),
     "envs": ([], {}),
 }  # fmt: skip
-OFTEN = {"learn": 2, "sweep": 2, "envs": 1}
+OFTEN = {"learn": 2, "envs": 1}
 """Of thirty tries; other commands get their share of the rest."""
 NEEDED = {"explore": ["--episodes"], "simulate": ["--out"], "export": ["--format"], "learn": ["--episodes", "--out"]}
 NEEDED |= {"earn": ["--episodes", "--out"]}
-NEEDED |= {"theory": ["--states", "--actions", "--horizon"], "sweep": ["--out"], "fit": ["--out", "--resamples"]}
+NEEDED |= {"theory": ["--states", "--actions", "--horizon"], "fit": ["--out", "--resamples"]}
 NEEDED |= {"describe": ["--episodes"], "evaluate": ["--episodes"]}
 
 
@@ -342,10 +340,6 @@ def _texts(workshop: Path) -> None:
         "good.toml": "accuracy = 0.2\nseed = 3\n",
         "bad.toml": "accuracy = \n",
         "odd.toml": 'episodes = "many"\nnothing = 1\n',
-        "study.toml": 'problems = ["hard"]\nmethods = ["log"]\nepisodes = [50]\nseeds = 1\n',
-        "study-odd.toml": 'problems = [3]\nmethods = [["x"]]\nepisodes = ["a"]\nseeds = -1\n',
-        "study-huge.toml": 'problems = ["hard"]\nmethods = ["learn"]\nepisodes = [1]\nseeds = 99999999999\n',
-        "study-types.toml": "problems = 3\nmethods = true\nepisodes = 1979-05-27\nseeds = 1.5\n",
     }
     for name, text in texts.items():
         (workshop / name).write_text(text)
@@ -377,7 +371,7 @@ def snapshot(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         found[os.fsencode(path.relative_to(folder)).hex()] = (status.st_mode, status.st_size, status.st_mtime_ns)
-        if path.name in ("report.html", "study.parquet"):  # report and sweep write beside what they read
+        if path.name == "report.html":  # report writes beside what it reads
             found.popitem()
         elif path.is_dir():
             found[os.fsencode(path.relative_to(folder)).hex()] = status.st_mode

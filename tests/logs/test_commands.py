@@ -1,4 +1,4 @@
-"""The commands on logs, as a person types them; and sweeps."""
+"""The commands on logs, as a person types them."""
 
 import json
 import subprocess
@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from logs import oracles_logs as oracles
-from rewardmix import InputError, load, logs
-from rewardmix.logs.sweeping import METHODS, Row, stored_rows, sweep
+from rewardmix import load, logs
 
 
 def run(*arguments, cwd):
@@ -65,7 +64,6 @@ def test_skip_bad_and_column_names(tmp_path):
         (["simulate", "shp", "--out", "a.parquet"], "MODEL: found 'shp'"),
         (["simulate", "hard", "--out", "no/where.parquet"], "--out: found no folder 'no'"),
         (["simulate", "hard", "--policy", "best", "--out", "a.parquet"], "--policy: found 'best'"),
-        (["sweep", "none.toml"], "STUDY: found no file"),
     ],
 )
 def test_wrong_input_ends_with_2_and_one_clear_line(tmp_path, arguments, message):
@@ -73,43 +71,6 @@ def test_wrong_input_ends_with_2_and_one_clear_line(tmp_path, arguments, message
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_sweep_goes_on_where_it_was_stopped(tmp_path):
-    model = oracles.world(states=2, actions=2, horizon=3)
-    ran = []
-
-    def counted(world, episodes, seed):
-        ran.append((episodes, seed))
-        if seed == 2 and len(ran) < 4:
-            raise KeyboardInterrupt
-        if seed == 3:
-            raise InputError("data: found nothing, expected something")
-        return METHODS["log"](world, episodes, seed)
-
-    out = tmp_path / "a" / "results.parquet"
-    with pytest.raises(KeyboardInterrupt):
-        sweep({"small": model}, {"counted": counted}, [200], range(4), out)
-    assert [row.seed for row in stored_rows(out)] == [0, 1]
-    rows = sweep({"small": model}, {"counted": counted}, [200], range(4), out)
-    assert [seed for _, seed in ran] == [0, 1, 2, 2, 3]
-    assert [row.error for row in rows] == ["", "", "", "data: found nothing, expected something"]
-    assert all(row.regret > -1e-3 for row in rows[:3])
-    assert set(pd.read_parquet(out).columns) == set(Row.__dataclass_fields__)
-
-
-def test_the_sweep_command(tmp_path):
-    study = (
-        'problems = ["random:states=2,actions=2,horizon=3"]\nmethods = ["learn", "log"]\nepisodes = [200]\nseeds = 1\n'
-    )
-    (tmp_path / "study.toml").write_text(study)
-    done = run("sweep", "study.toml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "2 results in study.parquet" in done.stdout
-    (tmp_path / "study.toml").write_text(study.replace("log", "lag"))
-    assert "methods: found 'lag', expected one of learn, paper, log" in run("sweep", "study.toml", cwd=tmp_path).stderr
-    (tmp_path / "study.toml").write_text("seeds = 1")
-    assert "problems: found None, expected a list" in run("sweep", "study.toml", cwd=tmp_path).stderr
 
 
 def spoiled(column, value):

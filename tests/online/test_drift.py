@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.online import baselines
 
 import rewardmix as rm
 from online.test_agent import Walker, agent_for, play, same
 from rewardmix import problems
-from rewardmix.online import drift, rivals
+from rewardmix.online import drift
 from rewardmix.online.earning import EarningRun, ModelWorld
 
 ONE = problems.make("random", states=4, actions=3, horizon=5, seed=0)
@@ -111,4 +112,4 @@ def test_what_cannot_be_remembered_is_refused():
     with pytest.raises(rm.InputError, match="memory: found 10, expected a whole number of at least 64"):
         rm.Agent(num_states=2, num_actions=2, horizon=3, memory=10)
     with pytest.raises(rm.InputError, match="memory: found 500 for another method, expected none"):
-        rm.earn(ONE, episodes=20, memory=500, method=rivals.blind)
+        rm.earn(ONE, episodes=20, memory=500, method=baselines.blind)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.online import baselines
 
 import rewardmix as rm
 from oracles import policy_value
 from rewardmix import problems
 from rewardmix.exploration import checkpoints
 from rewardmix.exploration.exploration_kernels import choice
-from rewardmix.online import rivals
 from rewardmix.online.agent_state import packed_agent
 from rewardmix.planning import plan, plan_markov
 
 METHODS = {
     "agent": rm.Agent,
-    "blind": rivals.blind,
-    "certainty equivalence": rivals.CertaintyEquivalence,
-    "epsilon greedy": rivals.epsilon_greedy(10),
-    "explore, then commit": rivals.explore_then_commit(100),
+    "blind": baselines.blind,
+    "certainty equivalence": baselines.CertaintyEquivalence,
+    "epsilon greedy": baselines.epsilon_greedy(10),
+    "explore, then commit": baselines.explore_then_commit(100),
 }
 
 
@@ -54,20 +54,20 @@ def test_the_agent_costs_less_than_its_rivals_where_types_matter():
 
 
 def test_the_blind_one_plays_as_if_there_were_one_kind(model):
-    earned = rm.earn(model, episodes=2000, seed=0, method=rivals.blind)
+    earned = rm.earn(model, episodes=2000, seed=0, method=baselines.blind)
     assert earned.values[-1] == pytest.approx(plan_markov(model).value, abs=0.02)
     assert earned.agent.num_contexts == 1
 
 
 def test_committing_ends_learning(model):
-    earned = rm.earn(model, episodes=300, seed=0, method=rivals.explore_then_commit(100))
+    earned = rm.earn(model, episodes=300, seed=0, method=baselines.explore_then_commit(100))
     assert earned.began[-1] >= 100
     assert earned.agent.committed is earned.policy
     assert earned.began[-1] < 120
 
 
 def test_one_episode_in_so_many_is_played_at_random_and_the_world_is_recovered_again(model):
-    earned = rm.earn(model, episodes=1000, seed=0, method=rivals.epsilon_greedy(10, explored=50))
+    earned = rm.earn(model, episodes=1000, seed=0, method=baselines.epsilon_greedy(10, explored=50))
     learner = earned.agent
     assert len(learner.policies) == 10
     assert len({id(policy) for policy in learner.policies[:9]}) == 1
@@ -81,7 +81,7 @@ def test_one_episode_in_so_many_is_played_at_random_and_the_world_is_recovered_a
 
 
 def test_pair_exploration_as_a_controller_earns_what_its_plan_plays(model):
-    learner = rivals.ExploreThenCommit(num_states=3, num_actions=2, horizon=3)
+    learner = baselines.ExploreThenCommit(num_states=3, num_actions=2, horizon=3)
     for seed in range(5):
         learner.add(rm.simulate(learner.policies[0], model, 3, seed=seed))
         learner.learn()
@@ -138,7 +138,7 @@ def test_an_environment_that_ends_early_is_learnt():
 def test_three_kinds_are_earned_from_and_one_too_many_does_no_harm(told):
     model = problems.make("random", states=2, actions=3, horizon=4, contexts=3, seed=5)
     earned = rm.earn(model, episodes=400, num_contexts=told, seed=1)
-    blind = rm.earn(model, episodes=400, seed=1, method=rivals.blind)
+    blind = rm.earn(model, episodes=400, seed=1, method=baselines.blind)
     assert earned.agent.num_contexts == told
     assert earned.regret[-1] < blind.regret[-1]
 
@@ -203,7 +203,7 @@ def test_a_checkpoint_of_another_run_or_a_broken_one_is_refused(model, tmp_path,
     with pytest.raises(rm.InputError, match="checkpoint: found a run with world = "):
         rm.earn(other, episodes=30, checkpoint=tmp_path)
     with pytest.raises(rm.InputError, match="checkpoint: found a folder for a ExploreThenCommit"):
-        rm.earn(model, episodes=30, checkpoint=tmp_path, method=rivals.explore_then_commit(10))
+        rm.earn(model, episodes=30, checkpoint=tmp_path, method=baselines.explore_then_commit(10))
     path = tmp_path / "earning.safetensors"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(rm.InputError, match="checkpoint: found one that cannot be gone on with"):

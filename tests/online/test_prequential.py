@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.online import baselines
 
 import rewardmix as rm
 from online.test_agent import Walker, agent_for, play, same
 from online.test_posterior import drawn_episodes, evidence_of
 from rewardmix import problems
-from rewardmix.online import prequential, rivals
+from rewardmix.online import prequential
 
 LAWS = {
     2: np.array([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9]]),
@@ -69,7 +70,7 @@ def test_an_agent_finds_three_types_and_earns_by_them():
     assert earned.agent.num_contexts in (3, 4)
     assert earned.shares.shape[1] >= 3
     assert earned.shares[0].tolist()[2:] == [0.0] * (earned.shares.shape[1] - 2)  # it began with two
-    blind = rm.earn(model, episodes=1500, seed=1, method=rivals.blind)
+    blind = rm.earn(model, episodes=1500, seed=1, method=baselines.blind)
     assert earned.regret[-1] < blind.regret[-1]
 
 
@@ -94,4 +95,4 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(rm.InputError, match="num_contexts: found 'many'"):
         rm.Agent(**sizes, num_contexts="many")
     with pytest.raises(rm.InputError, match="num_contexts: found 'auto', expected a number"):
-        rm.earn("shop", episodes=200, num_contexts="auto", method=rivals.CertaintyEquivalence)
+        rm.earn("shop", episodes=200, num_contexts="auto", method=baselines.CertaintyEquivalence)

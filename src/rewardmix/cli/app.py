@@ -43,7 +43,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "posterior": inspection_commands.posterior_command,
     "compare": inspection_commands.compare_command,
     "simulate": log_commands.simulate_command,
-    "sweep": log_commands.sweep_command,
     "envs": model_commands.envs_command,
     "describe": model_commands.describe_command,
     "plan": model_commands.plan_command,

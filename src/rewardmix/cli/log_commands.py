@@ -1,8 +1,7 @@
-"""Commands for logs and studies: ``fit``, ``simulate``, ``sweep``."""
+"""Commands for logs: ``fit``, ``simulate``."""
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import sys
 from collections.abc import Iterator
@@ -188,81 +187,3 @@ def _blocks(policy: Any, model: Any, count: int, seed: int, show: Any) -> Iterat
         own = seed if begin == 0 else seed_for(seed, Role.SIMULATED_BLOCKS, begin)
         yield simulate(policy, model, min(EPISODES_AT_ONCE, count - begin), own)
         show(min(begin + EPISODES_AT_ONCE, count))
-
-
-STUDY_FIELDS = {"problems": list, "methods": list, "episodes": list, "seeds": int}
-"""What a study says: names of problems, of methods, budgets, and how many seeds."""
-
-
-def sweep_command(
-    study: Annotated[Path, typer.Argument(help="TOML: problems, methods, episodes (lists) and seeds (a number).")],
-    out: Annotated[Path | None, typer.Option(help="Results. [the study's name with .parquet]")] = None,
-    scheduler: options.Scheduler = None,
-    processes: options.Processes = 1,
-) -> None:
-    """Run a study; one that was stopped goes on where it was."""
-    from rewardmix._core.checks import as_count
-    from rewardmix.logs.sweeping import METHODS, sweep
-    from rewardmix.logs.workers import executor_of
-
-    as_count("--processes", processes)
-    asked = _study(study)
-    for name in asked["methods"]:
-        if name not in METHODS:
-            refuse(f"{study}: methods", repr(name), f"one of {', '.join(METHODS)}")
-    target = out or study.with_suffix(".parquet")
-    inputs.check_file("--out", target)
-    problems = {name: inputs.model_of(name) for name in asked["problems"]}
-    with ExitStack() as stack:
-        total = len(problems) * len(asked["methods"]) * len(asked["episodes"]) * asked["seeds"]
-        show = stack.enter_context(terminal.bar("sweeping", total))
-        methods = {name: METHODS[name] for name in asked["methods"]}
-        rows = sweep(
-            problems,
-            methods,
-            asked["episodes"],
-            range(asked["seeds"]),
-            target,
-            executor=stack.enter_context(executor_of(scheduler, processes)),
-            on_update=lambda done, total: show(done),
-        )
-    _show_study(rows)
-    terminal.say(f"{terminal.counted(len(rows), 'result')} in {target}")
-    terminal.answer(saved=str(target), rows=[dataclasses.asdict(row) for row in rows])
-
-
-def _study(path: Path) -> dict[str, Any]:
-    from rewardmix._core.checks import as_count
-
-    content = inputs.toml_of("STUDY", path)
-    for name, kind in STUDY_FIELDS.items():
-        if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
-            refuse(f"{path}: {name}", repr(content.get(name)), "a list" if kind is list else "a whole number")
-    for name in content:
-        if name not in STUDY_FIELDS:
-            refuse(f"{path}", repr(name), f"one of {', '.join(STUDY_FIELDS)}")
-    for name, kind in {"problems": str, "methods": str, "episodes": int}.items():
-        for i, entry in enumerate(content[name]):
-            if not isinstance(entry, kind) or isinstance(entry, bool):
-                refuse(f"{path}: {name}[{i}]", repr(entry), "a text" if kind is str else "a whole number")
-    for i, budget in enumerate(content["episodes"]):
-        as_count(f"{path}: episodes[{i}]", budget)
-    as_count(f"{path}: seeds", content["seeds"])
-    return content
-
-
-def _show_study(rows: Any) -> None:
-    import numpy as np
-
-    groups: dict[tuple[str, str, int], list[Any]] = {}
-    for row in rows:
-        groups.setdefault((row.problem, row.method, row.episodes), []).append(row)
-    lines = []
-    for (problem, method, episodes), some in groups.items():
-        good = [row for row in some if not row.error]
-        regret = terminal.fixed(float(np.mean([row.regret for row in good]))) if good else "-"
-        share = terminal.fixed(float(np.mean([row.share for row in good])), 3) if good else "-"
-        lines.append([problem, method, str(episodes), f"{len(good)}/{len(some)}", regret, share])
-    terminal.show_table(
-        "Means over seeds", ["problem", "method", "episodes", "runs", "regret", "share of the gain"], lines, texts=2
-    )

@@ -60,7 +60,7 @@ STORED = "earning.safetensors"
 
 
 class Learner(Protocol):
-    """What earns: ``Agent``, or one of ``rivals``."""
+    """What earns: ``Agent``, or another way to learn."""
 
     @property
     def policies(self) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ def earn(
         horizon: H of an environment that does not tell its own.
         reward_values: (Z,) of an environment that does not declare them; 0 and 1 if nobody does.
         memory: episodes after which an agent forgets one; None: never.
-        method: makes the learner, from the arguments of ``Agent``; others are in ``rivals``.
+        method: makes the learner, from the arguments of ``Agent``; others are in ``benchmarks.online.baselines``.
         on_update: called with the number of episodes played so far.
         checkpoint: a folder that an agent is stored in now and then, with what it earned. If it holds a run that was
             stopped, with the same settings, that run goes on.

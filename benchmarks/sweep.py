@@ -1,12 +1,16 @@
 """Sweeps: methods on problems with many seeds, on one machine or a cluster, with results in Parquet.
 
-The results file is brought up to date after every cell, atomically; a sweep that was stopped goes on with what is not
-in it.
+    python -m benchmarks.sweep STUDY.toml [--out FILE] [--scheduler ADDRESS] [--processes N]
+
+A study is a TOML file with lists of ``problems``, ``methods`` and ``episodes``, and a number of ``seeds``. The results
+file is brought up to date after every cell, atomically; a sweep that was stopped goes on with what is not in it.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -15,14 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rewardmix._core.checks import InputError, as_count, check_callback, refuse
 from rewardmix._core.limits import afford
+from rewardmix.cli import inputs
 from rewardmix.evaluation import controller_value
 from rewardmix.exploration import ExplorationError
 from rewardmix.learning import learn
 from rewardmix.logs import arrow
 from rewardmix.logs.fitting import fit
-from rewardmix.logs.workers import as_executor, as_finished
+from rewardmix.logs.workers import as_executor, as_finished, executor_of
 from rewardmix.logs.writing import as_target, replacing
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan, plan_markov, usual_work
@@ -216,3 +223,69 @@ def _write(out: str | os.PathLike[str], rows: list[Row]) -> None:
         refuse("out", f"that the folder of {os.fspath(out)!r} cannot be made ({error.strerror})", "a file to write")
     with replacing("out", out) as temporary:
         pa.parquet.write_table(pa.Table.from_pylist([asdict(row) for row in rows]), temporary)
+
+
+STUDY_FIELDS = {"problems": list, "methods": list, "episodes": list, "seeds": int}
+"""What a study says: names of problems, of methods, budgets, and how many seeds."""
+
+
+def read_study(path: Path) -> dict[str, Any]:
+    """Read a study and check its fields."""
+    content = inputs.toml_of("STUDY", path)
+    for name, kind in STUDY_FIELDS.items():
+        if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
+            refuse(f"{path}: {name}", repr(content.get(name)), "a list" if kind is list else "a whole number")
+    for name in content:
+        if name not in STUDY_FIELDS:
+            refuse(f"{path}", repr(name), f"one of {', '.join(STUDY_FIELDS)}")
+    for name, kind in {"problems": str, "methods": str, "episodes": int}.items():
+        for i, entry in enumerate(content[name]):
+            if not isinstance(entry, kind) or isinstance(entry, bool):
+                refuse(f"{path}: {name}[{i}]", repr(entry), "a text" if kind is str else "a whole number")
+    for name in content["methods"]:
+        if name not in METHODS:
+            refuse(f"{path}: methods", repr(name), f"one of {', '.join(METHODS)}")
+    as_count(f"{path}: seeds", content["seeds"])
+    return content
+
+
+def print_means(rows: Sequence[Row]) -> None:
+    """Print the mean regret and share of the gain of every problem, method and budget."""
+    groups: dict[tuple[str, str, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.problem, row.method, row.episodes), []).append(row)
+    print("problem | method | episodes | runs | regret | share of the gain")
+    for (problem, method, episodes), seeds in groups.items():
+        good = [row for row in seeds if not row.error]
+        means = [np.mean([row.regret for row in good]), np.mean([row.share for row in good])] if good else [np.nan] * 2
+        print(problem, method, episodes, f"{len(good)}/{len(seeds)}", f"{means[0]:.4f}", f"{means[1]:.3f}", sep=" | ")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a study; one that was stopped goes on where it was."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--out", type=Path, help="results [the study's name with .parquet]")
+    parser.add_argument("--scheduler", help="address of a Dask scheduler")
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args(arguments)
+    try:
+        study = read_study(options.study)
+        target = options.out or options.study.with_suffix(".parquet")
+        with executor_of(options.scheduler, as_count("--processes", options.processes)) as executor:
+            rows = sweep(
+                {name: inputs.model_of(name) for name in study["problems"]},
+                {name: METHODS[name] for name in study["methods"]},
+                study["episodes"],
+                range(study["seeds"]),
+                target,
+                executor=executor,
+            )
+    except InputError as error:
+        sys.exit(f"sweep: {error}")
+    print_means(rows)
+    print(f"{len(rows)} results in {target}")
+
+
+if __name__ == "__main__":
+    main()
