@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from rewardmix._core.errors import InputError, refuse
 from rewardmix.cli import terminal
 
@@ -306,5 +304,5 @@ def keeping(checkpoint: Path) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         if checkpoint.exists():
-            typer.echo("rewardmix: interrupted; --resume goes on where this was", err=True)
+            terminal.echo("rewardmix: interrupted; --resume goes on where this was", err=True)
         raise

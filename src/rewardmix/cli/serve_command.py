@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rewardmix._core.errors import refuse
-from rewardmix.cli import inputs
+from rewardmix.cli import inputs, terminal
 
 DEMO_EXPLORE, DEMO_HOLDOUT, DEMO_EVERY = 0.05, 0.2, 600
 """The demo plays anything as long as it has learned nothing: a policy that knows nothing is no habit to keep to."""
@@ -68,7 +68,7 @@ def serve_command(
 
     def on_start(place: str) -> None:
         kept = f"demo shop at {place}/shop" if demo else f"sessions in {shown_store(store)}"
-        typer.echo(f"serving at {place}, {kept}")
+        terminal.echo(f"serving at {place}, {kept}")
 
     if demo:
         _serve_demo(address, limits, on_start)
