@@ -1,7 +1,6 @@
 """Fits of logs: the same as recovery on the same episodes, right where moments are not, and judged honestly."""
 
 import importlib
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,6 @@ from rewardmix.logs import fitting, validation
 from rewardmix.logs.behaviour import count_followed, logging_test
 from rewardmix.logs.habits import habits_of
 from rewardmix.logs.offpolicy import off_policy
-from rewardmix.logs.validation import Bootstrap
 from rewardmix.recovery import aligned, recover
 from rewardmix.recovery.bags import bags_of
 from rewardmix.recovery.likelihood import Mixture, e_step, logliks
@@ -212,22 +210,6 @@ def test_weights_that_nobody_can_know_get_no_interval():
     assert told.info.bootstrap.weights_lower is None
     free = logs.fit(oracles.uniform_log(1000), resamples=4).info.bootstrap
     assert all(low < high for low, high in zip(free.weights_lower, free.weights_upper, strict=True))
-
-
-def test_one_resample_gives_no_interval():
-    log = oracles.uniform_log(300)
-    sentences = {count: logs.fit(log, resamples=count).info.bootstrap.sentence for count in (1, 2)}
-    assert sentences[1].startswith("One resample gives no interval of what the policy is worth, two or more do.")
-    assert "inf" not in sentences[1]
-    assert sentences[2].startswith("In 2 resamples the policy is worth ")
-
-
-def test_a_fit_without_a_resample_says_why():
-    """There is none where the log has episodes that ended early, and those that are drawn from have not."""
-    nothing = Bootstrap(0, 1.0, -math.inf, math.inf, math.nan, math.nan, None, None)
-    assert nothing.sentence.startswith("No resample could be made: none of the episodes")
-    assert "inf" not in nothing.sentence
-    assert "nan" not in nothing.sentence
 
 
 def test_resamples_and_held_out_fits_do_not_move_weights_that_were_assumed(monkeypatch):
