@@ -100,7 +100,7 @@ def entry(meta: Mapping[str, Any], name: str, kind: type[_T]) -> _T:
     return value
 
 
-def number(meta: Mapping[str, Any], name: str) -> float:
+def number_entry(meta: Mapping[str, Any], name: str) -> float:
     """An entry of metadata that must be a finite number."""
     value = _table_of(meta, name)[name]
     if type(value) not in (int, float) or not -sys.float_info.max <= value <= sys.float_info.max:
@@ -178,8 +178,10 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say of which file
+            raise type(error)(error.errno, error.strerror, str(target)) from error
         raise
 
 

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
         _end(error)
-    sys.exit(code)
+    sys.exit(code or 0)
 
 
 def _end(error: BaseException) -> NoReturn:

@@ -47,7 +47,9 @@ def model_of_run(option: str, text: str) -> RewardMixingMDP:
     path = os.path.join(text, "model.safetensors")
     if not os.path.isfile(path):
         refuse(option, f"a folder {text!r} without model.safetensors", "a folder that fit or learn wrote")
-    return model_of(path)
+    from rewardmix.report.folder import check_part
+
+    return model_of(str(check_part(Path(text), "model.safetensors")))
 
 
 def model_or_environment(text: str, modules: str | None = None) -> Any:

@@ -114,6 +114,10 @@ def _plan_in(source: Path) -> Plan:
     path = source / "policy.safetensors" if source.is_dir() else source
     if not path.is_file():
         refuse("RUN_OR_POLICY", f"no file {str(path)!r}", "the folder of a run, or a plan of rewardmix plan --out FILE")
+    if source.is_dir():
+        from rewardmix.report.folder import check_part
+
+        check_part(source, path.name)
     noun = load(path)
     if not isinstance(noun, Plan):
         refuse("RUN_OR_POLICY", f"a {type(noun).__name__} in {str(path)!r}", "a plan, which knows its model")

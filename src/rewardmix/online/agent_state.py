@@ -194,7 +194,7 @@ def _decisions(agent: Agent, arrays: Arrays, meta: dict[str, Any], policies: lis
     weights = as_floats("weights", arrays["weights"], (blank.number, contexts))
     tables = as_floats("tables", arrays["tables"], (blank.number, blank.tables.shape[1], weights.shape[1]))
     drawn = {"weights": weights, "tables": tables, "logliks": as_floats("logliks", arrays["logliks"], (blank.number,))}
-    chains = Chains(**drawn, seeded=storage.number(meta, "seeded"), known=agent.weights is not None)
+    chains = Chains(**drawn, seeded=storage.number_entry(meta, "seeded"), known=agent.weights is not None)
     left, decisions = list(policies), []
     for facts in storage.entry(meta, "decisions", list):
         number = storage.entry(facts, "policies", int)
@@ -202,7 +202,7 @@ def _decisions(agent: Agent, arrays: Arrays, meta: dict[str, Any], policies: lis
         for policy in mine:
             _check_policy(agent, policy)
         decisions.append(
-            Decision(mine, storage.entry(facts, "explores", bool), storage.number(facts, "uncertainty"), chains)
+            Decision(mine, storage.entry(facts, "explores", bool), storage.number_entry(facts, "uncertainty"), chains)
         )
     if left or not decisions or any(not decision.policies for decision in decisions):
         refuse("decisions", f"{len(policies)} policies", "the policies of at least one decision")
