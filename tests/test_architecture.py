@@ -26,7 +26,7 @@ DOORS = {
     "highspy": {"recovery/linear_program.py"},
     "safetensors": {"_core/storage.py"},
     "typer": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli/terminal.py"},
     "jinja2": {"report"},
     "matplotlib": {"plot"},
     "sklearn": {"latent_classes"},

@@ -1,10 +1,13 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from scipy.sparse import csr_array
 
-from rewardmix import InputError, RewardMixingMDP, problems
+from rewardmix import InputError, RewardMixingMDP, evaluate, planning, problems
 from rewardmix.model import dense_transition, state_action
+from rewardmix.policy import MarkovPolicy
 from strategies import models
 
 GOOD = {
@@ -52,6 +55,11 @@ def changed(name, index, value):
         ({"reward_values": (1.0, 0.0)}, r"reward_values\[1\]: found 0.0, expected more than 1"),
         ({"reward_values": (1.0,)}, r"reward_values: found \[1.0\], expected at least two values"),
         ({"reward_values": (0, 1, 2)}, r"rewards: found shape \(2, 2, 2\), expected shape \(2, 2, A, 3\)"),
+        (
+            {"reward_values": (0.0, 1e308), "horizon": 10},
+            r"reward_values: found 1e\+308 with a horizon of 10, .* scale",
+        ),
+        ({"reward_values": (-1e308, 0.0), "horizon": 1}, r"reward_values: found 1e\+308 with a horizon of 1, expected"),
         ({"state_names": ("a",)}, "state_names: found 1 names, expected 2 names, or none"),
     ],
 )
@@ -121,3 +129,16 @@ def test_state_action_is_row_of_the_transition():
     model = problems.make("random", states=4, actions=3)
     assert state_action(2, 1, 3) == 7
     np.testing.assert_array_equal(model.transition_rows[7], model.transition[2, 1])
+
+
+def test_the_largest_rewards_that_are_taken_are_added_without_overflow():
+    """Returns and their differences are floats, in values and in plans."""
+    most = sys.float_info.max / 2 / 8
+    model = build(reward_values=(-most, most), horizon=8)
+    for action in (0, 1):
+        value = evaluate(MarkovPolicy(np.eye(2)[np.full((8, 2), action)]), model).value
+        assert np.isfinite(value)
+    planned = planning.plan_markov(model)
+    assert np.isfinite(planned.value)
+    with pytest.raises(InputError, match="reward_values: found"):
+        build(reward_values=(-most, np.nextafter(most, np.inf) * (1 + 1e-15)), horizon=8)

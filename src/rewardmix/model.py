@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,12 +90,14 @@ class RewardMixingMDP:
         transition = _transition(self.transition, initial.size, rewards.shape[2])
         check_probabilities("initial", initial, "states")
         _check_weights(weights)
+        horizon = as_count("horizon", self.horizon)
+        _check_returns(values, horizon)
         for name, value in {
             "transition": transition,
             "initial": initial,
             "weights": weights,
             "rewards": rewards,
-            "horizon": as_count("horizon", self.horizon),
+            "horizon": horizon,
             "reward_values": values,
             "state_names": _names("state_names", self.state_names, initial.size),
             "action_names": _names("action_names", self.action_names, rewards.shape[2]),
@@ -273,6 +276,14 @@ def _check_weights(weights: Floats) -> None:
     zero = weights <= 0
     if zero.any():
         refuse(at("weights", first(zero)), 0.0, "a positive weight (leave out a context that never occurs)")
+
+
+def _check_returns(values: Floats, horizon: int) -> None:
+    """Refuse rewards whose sums over an episode, or differences of such sums, are no floats."""
+    largest = float(np.abs(values).max())
+    if largest > sys.float_info.max / 2 / horizon:
+        most = f"rewards up to {sys.float_info.max / 2 / horizon:.3g}, of which {horizon} add up to a number"
+        refuse("reward_values", f"{largest:g} with a horizon of {horizon}", f"{most}; divide them by a scale")
 
 
 def _names(argument: str, names: Sequence[str], count: int) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import json
 import shutil
 import struct
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from rewardmix.exploration.tally import Tally
 from rewardmix.learning.refinement import _save, _saved
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
+from rewardmix.online import Agent
 from rewardmix.planning import AlphaVectors, Plan, plan
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
 from rewardmix.recovery.bags import bags_of
@@ -71,8 +73,6 @@ def world() -> RewardMixingMDP:
 @cache
 def samples() -> dict[str, dict[str, bytes]]:
     """Folders of files, by what they hold; the file with the same name is the one that is opened."""
-    import tempfile
-
     model = world()
     planned = plan(model, gap=1e-2)
     played = simulate(uniform(model), model, 20)
@@ -90,6 +90,8 @@ def samples() -> dict[str, dict[str, bytes]]:
         "selected": explore(model, episodes=30, counts=selected).moments,
         "episodes": played,
         "early": load(OLD / "early-episodes.safetensors"),
+        "agent": grown(Agent(**sizes(model), memory=64, seed=1), 140),
+        "open agent": grown(Agent(**sizes(model), num_contexts="auto", seed=2), 40),
     }
     found: dict[str, dict[str, bytes]] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -105,6 +107,22 @@ def samples() -> dict[str, dict[str, bytes]]:
     for path in OLD.glob("*.safetensors"):
         found[f"old {path.stem}"] = {path.name: path.read_bytes()}
     return found
+
+
+def sizes(model: RewardMixingMDP) -> dict[str, int]:
+    """What an agent is told of a world."""
+    return {name: getattr(model, name) for name in ("num_states", "num_actions", "horizon")}
+
+
+def grown(agent: Agent, visits: int, seed: int = 0) -> Agent:
+    """The agent after so many visits, two of which are still open."""
+    rng = np.random.default_rng(seed)
+    for number in range(visits):
+        visit = agent.begin(int(rng.integers(agent.num_states)))
+        while visit.action is not None and (number < visits - 2 or visit.step == 0):
+            visit.observe(float(rng.choice(agent.reward_values)), int(rng.integers(agent.num_states)))
+    agent.learn()
+    return agent
 
 
 def attempt(seed: int, number: int, folder: Path) -> str:
@@ -326,10 +344,23 @@ def use_noun(noun: Any, seed: int) -> None:
             noun(t, values.shape[0] - 1, np.full(contexts, 1 / contexts))
     elif isinstance(noun, BeliefPolicy):
         play_by_hand(noun, seed)
+    elif isinstance(noun, Agent):
+        use_agent(noun, seed)
     elif isinstance(noun, Plan):
         evaluate(noun.policy, noun.model)
         use_episodes(simulate(noun.policy, noun.model, 5, seed))
         play_by_hand(noun.belief_policy, seed)
+
+
+def use_agent(agent: Agent, seed: int) -> None:
+    """Go on with it, as long as its episodes are short, and keep it."""
+    if agent.horizon <= LONGEST:
+        for name in list(agent._open):
+            agent.visit(name).end()
+        grown(agent, 6, seed)
+    with tempfile.TemporaryDirectory() as name:
+        save(Path(name) / "agent", agent)
+        load(Path(name) / "agent")
 
 
 def use_model(model: RewardMixingMDP, seed: int) -> None:

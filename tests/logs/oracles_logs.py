@@ -121,6 +121,8 @@ def read_plainly(files, names, *, horizon=None, reward_values=None, num_states=N
     base = 1 if min((s for s in steps if isinstance(s, int)), default=0) == 1 else 0
     good, seen, bad = [], 0, 0
     if any(out_of_order(file, base) for file in files):
+        if "step" not in roles:
+            raise Refused("an episode in two places, and nothing that orders its rows")
         files = [put_in_order(file) for file in files]
     for file in files:
         for begin, end in runs_of([identity(v) for v in file["episode"]]):
@@ -177,7 +179,7 @@ def identity(value):
         return value
     if isinstance(value, float):
         return int(value) if value == value // 1 and abs(value) < 2**53 else None
-    return None if value in (-(2**63), 2**63) else int(value)
+    return int(value)
 
 
 def runs_of(ids):
@@ -204,7 +206,7 @@ def out_of_order(file, base=0):
 def put_in_order(file):
     """The rows of a file by the first row of their episode, and by their steps; rows that are equal stay."""
     ids = [identity(value) for value in file["episode"]]
-    steps = [whole(value) for value in file.get("step", [0] * len(ids))]
+    steps = [whole(value) for value in file["step"]]
     number = {None: -3, STRANGE: -2}
     rows = sorted(
         range(len(ids)),

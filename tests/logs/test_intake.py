@@ -212,16 +212,43 @@ def test_unsorted_rows_are_sorted_and_counted(stored, rows_per_part, tmp_path):
     assert f"{late} rows stood behind rows that they come before" in log.notes.sentences[0]
 
 
-def test_rows_without_steps_stay_in_the_order_they_came(tmp_path):
+@pytest.mark.parametrize("rows_per_part", [7, 1 << 21])
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+def test_an_episode_in_two_places_without_steps_is_refused_with_both_rows(kind, rows_per_part, tmp_path):
+    """A table that was exported twice would have half as many episodes, of twice the length."""
     episodes = oracles.uniform_log(30)
-    frame = pd.DataFrame(oracles.rows_of(episodes)).sort_values(["step", "episode"]).drop(columns="step")
-    for source in (frame, tmp_path / "a.csv"):
-        if source is not frame:
-            frame.to_csv(source, index=False)
-        log = logs.read(source, num_states=4, num_actions=3)
-        assert np.array_equal(log.episodes().actions, episodes.actions)
-        assert [repair.kind for repair in log.notes.repairs] == ["rows without a step", "unsorted rows"]
-    assert not logs.read(frame.sort_values("episode", kind="stable"), columns={"step": None}).notes.repairs
+    frame = pd.DataFrame(oracles.rows_of(episodes)).drop(columns="step")
+    twice = pd.concat([frame, frame], ignore_index=True)
+    mixed = twice.assign(episode=[f"e{name}" for name in twice["episode"]])
+    mixed.loc[mixed["episode"] == "e0", "episode"] = None  # rows without an episode are in two places too
+    for rows, (name, one) in ((twice, ("0", 1)), (mixed, ("'e1'", 1 + episodes.horizon))):
+        source = rows if kind == "frame" else tmp_path / f"a.{kind}"
+        if kind == "csv":
+            rows.to_csv(source, index=False)
+        elif kind == "parquet":
+            rows.to_parquet(source, row_group_size=10)
+        said = (
+            rf"log: found episode {name} in two places of .*, from row {one} and again from row {len(frame) + one} \("
+        )
+        for skip_bad in (False, True):
+            with pytest.raises(InputError, match=said):
+                logs.read(source, num_states=4, num_actions=3, rows_per_part=rows_per_part, skip_bad=skip_bad)
+
+
+def test_rows_of_episodes_at_the_same_time_need_something_that_orders_them():
+    """Numbers of the rows will do: then they stay in the order they came."""
+    episodes = oracles.uniform_log(30)
+    frame = pd.DataFrame(oracles.rows_of(episodes)).sort_values(["step", "episode"], ignore_index=True)
+    frame = frame.drop(columns="step")
+    with pytest.raises(InputError, match=r"log: found episode 0 in two places of the table, from row 1 and .* row 31 "):
+        logs.read(frame, num_states=4, num_actions=3)
+    numbered = frame.assign(row=np.arange(len(frame)))
+    log = logs.read(numbered, columns={"time": "row"}, num_states=4, num_actions=3)
+    assert np.array_equal(log.episodes().actions, episodes.actions)
+    assert [repair.kind for repair in log.notes.repairs] == ["unsorted rows"]
+    together = logs.read(frame.sort_values("episode", kind="stable"), columns={"step": None})
+    assert np.array_equal(together.episodes().actions, episodes.actions)
+    assert not together.notes.repairs
 
 
 def test_each_file_is_sorted_by_itself(tmp_path):

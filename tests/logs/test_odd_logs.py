@@ -23,6 +23,7 @@ ROWS = {
 }
 NEXT = [1, 2, 0, 0, 2, 1]
 STATES = [[0, 1, 2, -1], [2, 0, -1, -1], [1, -1, -1, -1]]
+WORLD = oracles.world(states=3, actions=2, horizon=3, seed=1)
 DECLARED = {"num_states": 3, "num_actions": 2, "reward_values": (0, 1), "horizon": 3}
 
 
@@ -291,6 +292,25 @@ def test_rows_without_an_episode_in_two_places_can_be_skipped(given):
     with pytest.raises(InputError, match="rows without an episode: 2"):
         logs.read(source)
     assert logs.read(source, skip_bad=True).episodes().states.tolist() == [[1, -1, -1], [2, 0, -1], [1, -1, -1]]
+
+
+@pytest.mark.parametrize(("kind", "least"), [(pa.int64(), -(2**63)), (pa.uint64(), 2**63)])
+def test_every_number_of_64_bits_is_that_of_an_episode(given, kind, least):
+    log = logs.read(given(table(episode=pa.array([7, 7, least, least, least, 9], kind), step=[0, 1, 0, 1, 2, 0])))
+    assert len(log) == 3
+    assert not log.notes.problems
+    assert logs.posterior_types(WORLD, log).column("episode").to_pylist() == [7, least, 9]
+
+
+def test_rows_without_an_episode_are_told_from_the_episode_beside_them(given):
+    """Also where that has the number which rows without one are given inside."""
+    ids = pa.array([None, -(2**63), -(2**63), None, 8, 9], pa.int64())
+    source = given(table(episode=ids, step=[0, 0, 1, 0, 0, 0]))
+    with pytest.raises(InputError, match="found 1 kind of problems in 2 of 5 episodes.*\n.*rows without an episode: 2"):
+        logs.read(source)
+    log = logs.read(source, skip_bad=True)
+    assert log.episodes().lengths.tolist() == [2, 1, 1]
+    assert logs.posterior_types(WORLD, log).column("episode").to_pylist() == [-(2**63), 8, 9]
 
 
 # frames

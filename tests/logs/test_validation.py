@@ -1,5 +1,6 @@
 """What a fit says of itself: p-values, estimates from episodes of another policy, and the spread of resamples."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -165,3 +166,19 @@ def test_few_resamples_make_wider_intervals(monkeypatch):
     monkeypatch.setattr(validation, "judge_each", lambda *_, **__: judged)
     boot = logs.fit(log, resamples=3, share_held_out=0.0).info.bootstrap
     assert (boot.upper - boot.lower) / 2 == pytest.approx(stats.t.ppf(0.975, 2) * np.std([1.0, 1.1, 1.3], ddof=1))
+
+
+def test_one_resample_gives_no_interval():
+    log = oracles.uniform_log(300)
+    sentences = {count: logs.fit(log, resamples=count).info.bootstrap.sentence for count in (1, 2)}
+    assert sentences[1].startswith("One resample gives no interval of what the policy is worth, two or more do.")
+    assert "inf" not in sentences[1]
+    assert sentences[2].startswith("In 2 resamples the policy is worth ")
+
+
+def test_a_fit_without_a_resample_says_why():
+    """There is none where the log has episodes that ended early, and those that are drawn from have not."""
+    nothing = validation.Bootstrap(0, 1.0, -math.inf, math.inf, math.nan, math.nan, None, None)
+    assert nothing.sentence.startswith("No resample could be made: none of the episodes")
+    assert "inf" not in nothing.sentence
+    assert "nan" not in nothing.sentence

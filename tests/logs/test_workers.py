@@ -13,8 +13,9 @@ import pytest
 
 from logs import oracles_logs as oracles
 from rewardmix import InputError, logs
+from rewardmix.cli.app import outcome
 from rewardmix.logs import arrow, fitting
-from rewardmix.logs.workers import SerialExecutor, as_executor, as_finished, connected
+from rewardmix.logs.workers import KILLED, SerialExecutor, as_executor, as_finished, connected
 from rewardmix.moments import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
@@ -58,6 +59,37 @@ def test_several_processes(path, alone):
         finally:
             fitting.SAMPLE = before
         assert sorted(as_finished(executor, abs, [-3, -2])) == [2, 3]
+
+
+def test_a_killed_process_costs_nothing_but_time(path, alone):
+    """Its work, and what else was under way, is done again with the same bits."""
+    with logs.process_pool(2) as executor:
+        log = logs.read(path, rows_per_part=3000, executor=executor)
+        killed = []
+
+        def kill(progress):
+            if progress.stage == "ascend" and progress.done == 3 and not killed:
+                killed.append(executor.submit(os.getpid).result())
+                os.kill(killed[0], signal.SIGKILL)
+
+        before, fitting.SAMPLE = fitting.SAMPLE, 1000
+        try:
+            agree(logs.fit(log, resamples=0, share_held_out=0.0, on_update=kill), alone)
+        finally:
+            fitting.SAMPLE = before
+        assert killed
+        assert list(executor.map(abs, range(-3, 0))) == [3, 2, 1]
+        with pytest.raises(ZeroDivisionError):
+            executor.submit(divmod, 1, 0).result()
+
+
+def test_work_that_kills_every_process_ends_in_one_sentence():
+    with logs.process_pool(1) as executor:
+        with pytest.raises(ChildProcessError, match="processes: found the processes at work killed, and killed again"):
+            executor.submit(os._exit, 1).result()
+        assert executor.submit(abs, -1).result() == 1
+    message, code = outcome(ChildProcessError(KILLED))
+    assert (message, code) == (KILLED, 1)
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,11 +93,25 @@ def read_arrays(
 
 
 def entry(meta: Mapping[str, Any], name: str, kind: type[_T]) -> _T:
-    """An entry of metadata that must be of this type."""
-    value = meta[name]
+    """An entry of metadata that must be of this type; metadata that is no object has no entries."""
+    value = _table_of(meta, name)[name]
     if type(value) is not kind:
         raise InputError(f"{name}: found {type(value).__name__} in the metadata, expected {kind.__name__}")
     return value
+
+
+def number_entry(meta: Mapping[str, Any], name: str) -> float:
+    """An entry of metadata that must be a finite number."""
+    value = _table_of(meta, name)[name]
+    if type(value) not in (int, float) or not -sys.float_info.max <= value <= sys.float_info.max:
+        raise InputError(f"{name}: found {quoted(value)} in the metadata, expected a finite number")
+    return float(value)
+
+
+def _table_of(meta: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(meta, Mapping):
+        raise InputError(f"{name}: found {type(meta).__name__} around it in the metadata, expected an object")
+    return meta
 
 
 def joined(parts: Mapping[str, Packed]) -> Packed:
@@ -163,8 +178,10 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say of which file
+            raise type(error)(error.errno, error.strerror, str(target)) from error
         raise
 
 

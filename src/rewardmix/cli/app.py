@@ -22,6 +22,7 @@ from rewardmix.cli import inspection_commands, log_commands, model_commands, sta
 from rewardmix.cli.earn_command import earn_command
 from rewardmix.cli.learn_command import learn_command
 from rewardmix.cli.serve_command import serve_command
+from rewardmix.cli.terminal import echo, visible
 from rewardmix.cli.voices import with_voice
 
 app = typer.Typer(
@@ -63,7 +64,7 @@ for _name, _command in COMMANDS.items():
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(__version__)
+        echo(__version__)
         raise typer.Exit
 
 
@@ -89,21 +90,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     when_imported("rewardmix._core.jit", "rewardmix.cli.terminal", "announce_compiling")
     try:
-        app(arguments, prog_name="rewardmix")
+        code = app(arguments, prog_name="rewardmix", standalone_mode=False)
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to be said
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
         _end(error)
-    sys.exit(0)
+    sys.exit(code or 0)
 
 
 def _end(error: BaseException) -> NoReturn:
     """Say in one line what went wrong, and exit."""
     if os.environ.get("REWARDMIX_DEBUG", "0") not in ("", "0"):
-        traceback.print_exc()
+        for line in traceback.format_exc().splitlines():
+            echo(line, err=True)
+    if hasattr(error, "show") and hasattr(error, "exit_code"):  # of how a command is typed: typer has words for that
+        error.message = visible(error.message)  # type: ignore[attr-defined]
+        error.show()
+        sys.exit(error.exit_code)
     message, code = outcome(error)
-    typer.echo(f"rewardmix: {' '.join(message.split())}", err=True)
+    echo(f"rewardmix: {' '.join(message.split())}", err=True)
     sys.exit(code)
 
 

@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from rewardmix._core.errors import InputError, refuse
 from rewardmix.cli import terminal
 
@@ -49,7 +47,9 @@ def model_of_run(option: str, text: str) -> RewardMixingMDP:
     path = os.path.join(text, "model.safetensors")
     if not os.path.isfile(path):
         refuse(option, f"a folder {text!r} without model.safetensors", "a folder that fit or learn wrote")
-    return model_of(path)
+    from rewardmix.report.folder import check_part
+
+    return model_of(str(check_part(Path(text), "model.safetensors")))
 
 
 def model_or_environment(text: str, modules: str | None = None) -> Any:
@@ -306,5 +306,5 @@ def keeping(checkpoint: Path) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         if checkpoint.exists():
-            typer.echo("rewardmix: interrupted; --resume goes on where this was", err=True)
+            terminal.echo("rewardmix: interrupted; --resume goes on where this was", err=True)
         raise

@@ -86,7 +86,7 @@ def learn_command(
     if open_page:
         terminal.open_page(out / "report.html")
     if learned.certificate.stopped == "interrupted":
-        typer.echo("rewardmix: interrupted; the result holds what was gathered until then", err=True)
+        terminal.echo("rewardmix: interrupted; the result holds what was gathered until then", err=True)
         sys.exit(130)
 
 

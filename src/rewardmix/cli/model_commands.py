@@ -198,7 +198,7 @@ def _export_model(source: str, form: ExportFormat, out: Path | None, discount: f
         _tell_saved(out)
         return
     for line in lines(world, discount=discount):
-        typer.echo(line)
+        terminal.write_document(f"{line}\n")
 
 
 def _export_policy(source: str, model: str | None, out: Path | None, player: Path | None) -> None:
@@ -209,13 +209,13 @@ def _export_policy(source: str, model: str | None, out: Path | None, player: Pat
     policy, world = _policy_and_model(source, model)
     text = as_json(playable(policy, world, Path(source).parent.name)) + "\n"
     if out is None:
-        typer.echo(text, nl=False)
+        terminal.write_document(text)
     else:
         replace(out, text.encode())
         _tell_saved(out)
     if player is not None:
         replace(player, player_source().encode())
-        typer.echo(f"saved: {player}", err=out is None)
+        terminal.echo(f"saved: {player}", err=out is None)
 
 
 def _export_sessions(source: str, out: Path | None) -> None:
@@ -224,7 +224,7 @@ def _export_sessions(source: str, out: Path | None) -> None:
     if out is None:
         refuse("--out", "nothing", "a file to write the log to")
     done = export_log(source, out)
-    typer.echo(f"{done.sessions} sessions with {done.rows} steps")
+    terminal.echo(f"{done.sessions} sessions with {done.rows} steps")
     _tell_saved(out)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rewardmix._core.errors import refuse
-from rewardmix.cli import inputs
+from rewardmix.cli import inputs, terminal
 
 DEMO_EXPLORE, DEMO_HOLDOUT, DEMO_EVERY = 0.05, 0.2, 600
 """The demo plays anything as long as it has learned nothing: a policy that knows nothing is no habit to keep to."""
@@ -68,7 +68,7 @@ def serve_command(
 
     def on_start(place: str) -> None:
         kept = f"demo shop at {place}/shop" if demo else f"sessions in {shown_store(store)}"
-        typer.echo(f"serving at {place}, {kept}")
+        terminal.echo(f"serving at {place}, {kept}")
 
     if demo:
         _serve_demo(address, limits, on_start)
@@ -114,6 +114,10 @@ def _plan_in(source: Path) -> Plan:
     path = source / "policy.safetensors" if source.is_dir() else source
     if not path.is_file():
         refuse("RUN_OR_POLICY", f"no file {str(path)!r}", "the folder of a run, or a plan of rewardmix plan --out FILE")
+    if source.is_dir():
+        from rewardmix.report.folder import check_part
+
+        check_part(source, path.name)
     noun = load(path)
     if not isinstance(noun, Plan):
         refuse("RUN_OR_POLICY", f"a {type(noun).__name__} in {str(path)!r}", "a plan, which knows its model")

@@ -1,10 +1,14 @@
 """What a terminal shows: lines, tables, a bar with the time left; plain columns and no progress when piped.
 
 Nothing of that is shown where ``--quiet`` was typed, and one JSON object in its place where ``--json`` was.
+
+Text may come from a log that a stranger wrote, and a terminal obeys what it is sent: so all that commands write goes
+through this file, which shows control characters instead of sending them.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import sys
@@ -32,10 +36,30 @@ VOICE: ContextVar[Voice] = ContextVar("voice", default=Voice.PEOPLE)
 """Whom this command speaks to; ``cli.voices`` sets it."""
 
 
+UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys instead of showing them: control characters, ends of lines, turns of direction."""
+
+
+def visible(text: str) -> str:
+    """``text`` with an escape, as JSON writes it, for each character that a terminal would obey."""
+    return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Write one line."""
+    typer.echo(visible(text), err=err)
+
+
+def write_document(text: str) -> None:
+    """Write a text of several lines as it is, or as it can be shown where a terminal shows it."""
+    lines = [visible(line) for line in text.split("\n")] if sys.stdout.isatty() else [text]
+    typer.echo("\n".join(lines), nl=False)
+
+
 def say(text: str) -> None:
     """Print a line for people, broken between words where it is longer than the terminal is wide."""
     if VOICE.get() is Voice.PEOPLE:
-        typer.echo(_wrapped(text) if sys.stdout.isatty() else text)
+        typer.echo(_wrapped(visible(text)) if sys.stdout.isatty() else visible(text))
 
 
 def answer(**parts: Any) -> None:
@@ -43,13 +67,13 @@ def answer(**parts: Any) -> None:
     if VOICE.get() is Voice.PROGRAMS:
         from rewardmix.report.playable import as_json, plain
 
-        typer.echo(as_json(plain(parts)))
+        write_document(as_json(plain(parts)) + "\n")
 
 
 def remark(text: str) -> None:
     """Say on the side how it is going; where nobody watches, nothing."""
     if _watched():
-        typer.echo(_wrapped(text), err=True)
+        typer.echo(_wrapped(visible(text)), err=True)
 
 
 def announce_compiling() -> None:
@@ -101,7 +125,7 @@ def open_page(path: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(path.resolve().as_uri()):
-        typer.echo(f"rewardmix: found no browser to open {path} with", err=True)
+        echo(f"rewardmix: found no browser to open {path} with", err=True)
 
 
 def counted(number: int, noun: str) -> str:
@@ -122,6 +146,8 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.text import Text
 
     console = Console()
+    title, columns = visible(title), [visible(column) for column in columns]
+    rows = [[visible(cell) for cell in row] for row in rows]
     together = list(zip(columns, *rows, strict=True))
     if not console.is_terminal:
         widths = [max(map(len, column)) for column in together]
@@ -131,7 +157,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         return
     table = Table(box=box.SIMPLE_HEAD)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < texts else "right", overflow="fold", no_wrap=False)
+        table.add_column(Text(column), justify="left" if i < texts else "right", overflow="fold", no_wrap=False)
         table.columns[i].min_width = _longest_word(together[i], whole=i >= texts)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
@@ -176,9 +202,10 @@ def live_line() -> Iterator[Callable[[str], None]]:
         yield lambda text: None
         return
     from rich.console import Console
+    from rich.text import Text
 
     with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(text)
+        yield lambda text: status.update(Text(visible(text)))
 
 
 @contextmanager
@@ -190,11 +217,12 @@ def bar(label: str, total: float | None) -> Iterator[Callable[..., None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(bar_width=10)]
-    columns += [TimeRemainingColumn(compact=True), TextColumn("left,"), TextColumn("{task.fields[note]}")]
+    columns: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=10)]
+    columns += [TimeRemainingColumn(compact=True), TextColumn("left,")]
+    columns += [TextColumn("{task.fields[note]}", markup=False)]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=total, note="")
-        yield lambda done, note="": progress.update(task, completed=done, note=note)
+        task = progress.add_task(visible(label), total=total, note="")
+        yield lambda done, note="": progress.update(task, completed=done, note=visible(note))
 
 
 class Stages:
@@ -208,6 +236,7 @@ class Stages:
         """That the stage ``name`` is under way, what it has come to so far, and how much of it is done."""
         if self.progress is None:
             return
+        name, came_to = visible(name), visible(came_to)
         if name != self.name:
             self.end()
             self.name, self.began = name, time.monotonic()
@@ -237,8 +266,8 @@ def watching() -> Iterator[Stages]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=10)]
-    columns += [TextColumn("{task.fields[left]}"), TextColumn("{task.fields[note]}")]
+    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=10)]
+    columns += [TextColumn("{task.fields[left]}"), TextColumn("{task.fields[note]}", markup=False)]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         stages = Stages(progress)
         yield stages
@@ -255,7 +284,8 @@ def answering_interrupts(text: str) -> Iterator[None]:
 
     def hear(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        typer.echo(f"\nrewardmix: {text}", err=True)
+        echo("", err=True)  # the terminal shows ^C where the cursor is
+        echo(f"rewardmix: {text}", err=True)
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, hear)

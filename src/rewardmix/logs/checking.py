@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
-from rewardmix.logs.columns import MISSING, NO_EPISODE, STRANGE, Coding, Columns, decoded
+from rewardmix.logs.columns import MISSING, STRANGE, Coding, Columns, decoded, runs_of
 from rewardmix.logs.log import Compact, Problem, join_parts, loaded, stored
 
 (
@@ -78,7 +78,7 @@ def check_steps(step: Any, begin: Any, end: Any, counts: Any, firsts: Any) -> No
 @kernel
 def check_rows(rows: Any, limits: Any, begin: Any, end: Any, counts: Any, firsts: Any) -> None:
     """Name everything about the rows of one episode that is outside the schema."""
-    _, _, state, action, reward, following, propensity = rows
+    _, _, state, action, reward, following, propensity, _ = rows
     values, num_states, num_actions, _ = limits
     for i in range(begin, end):
         if state[i] < 0 or state[i] >= num_states:
@@ -96,14 +96,14 @@ def check_rows(rows: Any, limits: Any, begin: Any, end: Any, counts: Any, firsts
 @kernel
 def take_rows(rows: Any, limits: Any, begin: Any, symbols: Any, chances: Any, place: Any) -> Any:
     """Symbols and chances of the episode that begins at row ``begin``: (row after it, whether all is well); fast."""
-    episode, step, state, action, reward, following, propensity = rows
+    episode, step, state, action, reward, following, propensity, absent = rows
     values, num_states, num_actions, _ = limits
-    this = episode[begin]
+    this, nobody = episode[begin], absent[begin]
     numbered, follows = step.size > 0, following.size > 0
     lowest, second = values[0], values[1]
     good = True
     i = begin
-    while i < episode.size and episode[i] == this:
+    while i < episode.size and episode[i] == this and absent[i] == nobody:
         s, a, r = state[i], action[i], reward[i]
         z = 1 if r == second else 0
         if r != lowest and r != second:
@@ -137,10 +137,10 @@ def check_episodes(
 ) -> Any:
     """Fill the symbols, chances, lengths, last states and numbers of the good episodes, and the id of every episode.
 
-    ``rows``: the seven columns; ``limits``: (reward values, states, actions, horizon).
+    ``rows``: the eight columns; ``limits``: (reward values, states, actions, horizon).
     Returns (rows kept, episodes kept, episodes seen).
     """
-    episode, step, _, _, _, following, _ = rows
+    episode, step, _, _, _, following, _, absent = rows
     _, num_states, _, horizon = limits
     place, kept, seen = 0, 0, 0
     begin = 0
@@ -151,7 +151,7 @@ def check_episodes(
             if step.size:
                 check_steps(step, begin, end, counts, firsts)
             check_rows(rows, limits, begin, end, counts, firsts)
-        if episode[begin] == NO_EPISODE:
+        if absent[begin]:
             note(NO_EPISODE_ID, begin, end - begin, counts, firsts)
             good = False
         if end - begin > horizon:
@@ -282,9 +282,11 @@ def tables_of(piece: Any, coding: Coding, more: tuple[str, ...] = ()) -> Iterato
 
 
 def episode_ids(piece: Any, coding: Coding) -> NDArray[np.int64]:
-    """The id of every episode of a piece, in order."""
-    runs = [columns.episode for columns in whole_episodes(piece, coding)]
-    ids = [episode[np.append(True, episode[1:] != episode[:-1])] for episode in runs]
+    """The id of every episode of a piece, in order, without rows that have none."""
+    ids = [
+        columns.episode[runs_of(columns.episode, columns.absent) & ~columns.absent]
+        for columns in whole_episodes(piece, coding)
+    ]
     return np.concatenate([np.empty(0, np.int64), *ids])
 
 

@@ -23,10 +23,8 @@ LARGEST_INDEX = (1 << 31) - 1
 
 EXACT = 1 << 53
 """Up to here floats tell whole numbers apart."""
-
-NO_EPISODE = -(1 << 63)
-"""An episode that is null, or no whole number."""
-
+NOBODY = -(1 << 63)
+"""The number of rows without an episode. An episode can have it too: ``absent`` tells them apart."""
 
 DIGITS_BELOW = 1 << 22
 """Above it neighbouring floats are about as far apart as rewards that count as equal."""
@@ -147,6 +145,7 @@ class Columns:
         reward: (N,) float64, NaN where missing.
         following: (N,) int32, the next state.
         propensity: (N,) float64, NaN where missing.
+        absent: (N,) whether there is no episode: null, or no whole number. Every number can be that of an episode.
     """
 
     episode: NDArray[np.int64]
@@ -156,6 +155,7 @@ class Columns:
     reward: Floats
     following: NDArray[np.int32]
     propensity: Floats
+    absent: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return int(self.episode.size)
@@ -185,14 +185,16 @@ def decoded(table: Any, coding: Coding) -> Columns:
         step = np.where(step <= STRANGE, step, step - np.int32(coding.first_step))
     following = none if names.next_state is None else _states(table, names.next_state, coding)
     paid = numbers(table.column(names.reward), names.reward)
+    episodes, absent = episodes_of(table.column(names.episode), names.episode)
     return Columns(
-        episode_numbers(table.column(names.episode), names.episode),
+        episodes,
         step,
         _states(table, names.state, coding),
         _indices(table, names.action, coding.action_names),
         paid if coding.bins is None else coding.bins(paid),
         following,
         np.empty(0) if names.propensity is None else numbers(table.column(names.propensity), names.propensity),
+        absent,
     )
 
 
@@ -265,24 +267,36 @@ def _dictionary(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
     return codes.to_numpy(zero_copy_only=False), array.dictionary.to_pylist()
 
 
-def episode_numbers(column: Any, name: str) -> NDArray[np.int64]:
-    """Episodes as 64-bit numbers, NO_EPISODE where there is none; labels by their digest."""
+def episodes_of(column: Any, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Episodes as 64-bit numbers, labels by their digest; and where there is none, whose number says nothing."""
     if arrow.is_text(column.type):
         codes, found = _dictionary(column)
-        return np.array([*map(_digest, found), NO_EPISODE], np.int64)[codes]
+        missing = np.array([*(label is None for label in found), True])
+        return np.array([*map(_digest, found), NOBODY], np.int64)[codes], missing[codes]
     values, absent = _exact(column, name)
+    absent = np.zeros(values.size, np.bool_) if absent is None else absent
     if values.dtype.kind == "f":
         fits = (values == np.floor(values)) & (np.abs(values) < EXACT)
-        ids = np.where(fits, np.where(fits, values, 0.0).astype(np.int64), NO_EPISODE)
+        ids, absent = np.where(fits, values, 0.0).astype(np.int64), absent | ~fits
     else:  # unsigned ones by their bits: all that counts is which are equal
         ids = values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
-    return np.ascontiguousarray(ids) if absent is None else np.where(absent, NO_EPISODE, ids)
+    return np.where(absent, NOBODY, ids) if absent.any() else np.ascontiguousarray(ids), absent
+
+
+def episode_numbers(column: Any, name: str) -> NDArray[np.int64]:
+    """The numbers of ``episodes_of``."""
+    return episodes_of(column, name)[0]
+
+
+def runs_of(episodes: NDArray[np.int64], absent: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where a row begins an episode: it has another one than the row before, or none where that has one."""
+    return np.append(True, (episodes[1:] != episodes[:-1]) | (absent[1:] != absent[:-1]))
 
 
 def _digest(label: str | None) -> int:
     """A label as 64 bits: equal labels in any file or batch are equal numbers."""
     if label is None:
-        return NO_EPISODE
+        return NOBODY
     return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=8).digest(), "little", signed=True)
 
 

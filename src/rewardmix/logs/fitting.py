@@ -321,11 +321,6 @@ def _sentences(info: FitInfo) -> tuple[str, ...]:
     if info.off_policy is not None:
         out.append(info.off_policy.sentence)
     if info.bootstrap is not None:
-        boot = info.bootstrap
         out += [fact.sentence for fact in info.disagreement]
-        out.append(
-            f"In {boot.resamples} resamples the policy is worth {boot.lower:.4f} .. {boot.upper:.4f} and loses "
-            f"{boot.regret:.4f} on average against policies planned for them (better plans may add {boot.gap:.4f}); "
-            "resamples cannot see what the log never visited."
-        )
+        out.append(info.bootstrap.sentence)
     return (*out, info.recovery.not_identified) if info.recovery.not_identified else tuple(out)

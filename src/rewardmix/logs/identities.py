@@ -9,7 +9,7 @@ import numpy as np
 
 from rewardmix.logs import arrow
 from rewardmix.logs.checking import PROBLEM_KINDS, Limits, check_columns, tables_of, whole_episodes
-from rewardmix.logs.columns import Coding, episode_numbers
+from rewardmix.logs.columns import Coding, episodes_of, runs_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +31,15 @@ class Origin:
     def identities(self) -> Any:
         """A table with the episode of each good episode, and what else is told of it in its first row."""
         pa, column = arrow.library(), self.coding.names.episode
-        firsts, last = [], None
+        firsts: list[Any] = []
+        last: tuple[Any, Any] | None = None
         for table in tables_of(self.piece, self.coding, self.about):
             with arrow.reading(self.piece.name):
-                ids = episode_numbers(table.column(column), column)
-            fresh = np.append(last is None or ids[0] != last, ids[1:] != ids[:-1])
+                ids, absent = episodes_of(table.column(column), column)
+            fresh = runs_of(ids, absent)
+            fresh[0] = (ids[0], absent[0]) != last
             firsts.append(table.select([column, *self.about]).filter(pa.array(fresh)))
-            last = ids[-1]
+            last = ids[-1], absent[-1]
         return pa.concat_tables(firsts, promote_options="permissive").take(self._good())
 
     def _good(self) -> Any:

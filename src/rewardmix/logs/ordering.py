@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix.logs import arrow
+from rewardmix.logs.columns import episodes_of, runs_of
 from rewardmix.logs.workers import TemporaryFolder
 
 _Integers = NDArray[np.int64]
@@ -134,6 +135,40 @@ class Places:
             last = [int(np.argmax(places))] if places.size else []
             rank, order = ranks[last], orders[last]
         return late
+
+
+def first_split(tables: Callable[[], Iterable[Any]], column: str) -> tuple[Any, int, int] | None:
+    """(an episode with rows of others between its own, the row where it begins, and begins again), rows from 1.
+
+    Of all such episodes the one that begins again first; None if there is none.
+    """
+    ids, rows, done = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    last: tuple[Any, Any] | None = None
+    for table in tables():
+        numbers, absent = episodes_of(table.column(column), column)
+        begins = runs_of(numbers, absent)[: numbers.size]
+        begins[:1] = [(numbers[0], absent[0]) != last] if numbers.size else []
+        ids.append(numbers[begins & ~absent])
+        rows.append(done + np.flatnonzero(begins & ~absent))
+        last = (numbers[-1], absent[-1]) if numbers.size else last
+        done += numbers.size
+    episodes, places = np.concatenate(ids), np.concatenate(rows)
+    order = np.argsort(episodes, kind="stable")
+    again = np.flatnonzero(episodes[order[1:]] == episodes[order[:-1]])
+    if not again.size:
+        return None
+    first = again[np.argmin(places[order[again + 1]])]
+    one, two = (int(places[order[first + k]]) for k in (0, 1))
+    return _cell(tables(), column, two), one + 1, two + 1
+
+
+def _cell(tables: Iterable[Any], column: str, row: int) -> Any:
+    """What stands in a row, counted from 0 through all tables."""
+    for table in tables:
+        if row < table.num_rows:
+            return table.column(column)[row].as_py()
+        row -= table.num_rows
+    return None
 
 
 def in_order(

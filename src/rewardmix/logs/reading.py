@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._core.checks import InputError, as_count, check_callback, refuse
+from rewardmix._core.checks import InputError, as_count, check_callback, quoted, refuse
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.checking import (
@@ -28,12 +28,13 @@ from rewardmix.logs.checking import (
     good_episodes,
 )
 from rewardmix.logs.coarsening import bins_for, folding_for
-from rewardmix.logs.columns import NO_EPISODE, Bins, Coding, Folding, Names
+from rewardmix.logs.columns import Bins, Coding, Folding, Names
 from rewardmix.logs.declaration import Declared, as_declared, as_names_and_pause, as_wishes, labelled
 from rewardmix.logs.identities import Origin
 from rewardmix.logs.log import Compact, Log, Notes, Problem, Repair, StoredPart, stored
 from rewardmix.logs.log_schema import FoundValues, LogSchema, find_values
 from rewardmix.logs.minari import is_dataset, read_minari
+from rewardmix.logs.ordering import first_split
 from rewardmix.logs.sessions import Room, cut_at_pauses, sorted_by_step, sorted_by_time
 from rewardmix.logs.sources import Source, source_of
 from rewardmix.logs.times import Pause
@@ -173,6 +174,8 @@ def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: boo
     pieces, checked, cut = _mended(source.pieces, checked, coding, limits, workers)
     problems = _all_problems(pieces, checked, coding, workers)
     if problems.keys() & {UNSORTED, PROBLEM_KINDS}:
+        if source.names.step is None:
+            _refuse_split(source)
         source, done = sorted_by_step(source, room)
         pieces, repairs = source.pieces, (*repairs, *done)
         checked = _checked(pieces, coding, limits, workers)
@@ -304,12 +307,34 @@ def _all_problems(
         of_file = [i for i, piece in enumerate(pieces) if piece.path == path and checked[i].episodes]
         if not _in_order([checked[i] for i in of_file]):
             every = np.concatenate(list(workers.map(episode_ids, [pieces[i] for i in of_file], common=(coding,))))
-            ids, times = np.unique(every[every != NO_EPISODE], return_counts=True)
+            ids, times = np.unique(every, return_counts=True)
             if (times > 1).any() and PROBLEM_KINDS not in merged:
                 label = "one of them" if coding.names.episode in coding.texts else f"episode {ids[times > 1][0]}"
                 first = f"{label} in {path}"
                 merged[PROBLEM_KINDS] = Problem(WORDS[PROBLEM_KINDS], int((times > 1).sum()), first)
     return merged
+
+
+def _refuse_split(source: Source) -> None:
+    """Refuse an episode whose rows have others between them: nothing says which come first, or if all are of one."""
+    column = source.names.episode
+    for path in dict.fromkeys(piece.path for piece in source.pieces):
+        pieces = [piece for piece in source.pieces if piece.path == path]
+
+        def tables(own: Sequence[Any] = pieces) -> Iterator[Any]:
+            for piece in own:
+                yield from piece.batches([column], source.texts)
+
+        split = first_split(tables, column)
+        if split is not None:
+            episode, one, two = split
+            refuse(
+                "log",
+                f"episode {quoted(episode)} in two places of {pieces[0].name}, from row {one} and again from row {two} "
+                "(the first row is 1), and nothing that says in which order its rows come",
+                "the rows of an episode together and in their order, or a column that orders them: columns={'step': "
+                "...}, or {'time': ...} (numbers of the rows are times too); leave out a second copy of them",
+            )
 
 
 def _in_order(of_file: Sequence[Checked]) -> bool:

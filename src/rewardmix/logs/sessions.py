@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix.logs import arrow
-from rewardmix.logs.columns import NO_EPISODE, episode_numbers, whole_numbers
+from rewardmix.logs.columns import episode_numbers, episodes_of, whole_numbers
 from rewardmix.logs.log import Repair
 from rewardmix.logs.ordering import GROUP, ORDER, Places, in_order, own_numbers
 from rewardmix.logs.sources import Source, file_pieces, table_pieces
@@ -34,19 +34,17 @@ class Room:
 
 
 def sorted_by_step(source: Source, room: Room) -> Repaired:
-    """The rows of every file by episode and step; without steps they stay as they came."""
-    names = source.names
+    """The rows of every file by episode and step."""
+    names, steps = source.names, str(source.names.step)
 
     def numbering(table: Any, where: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
         with arrow.reading(where):
             episodes = episode_numbers(table.column(names.episode), names.episode)
-            if names.step is None:
-                return episodes, np.zeros(table.num_rows, np.int64)
-            return episodes, whole_numbers(table.column(names.step), names.step).astype(np.int64)
+            return episodes, whole_numbers(table.column(steps), steps).astype(np.int64)
 
     pieces, late, _ = _each_file(source, numbering, room, by_order=False)
-    order = "as they came" if names.step is None else f"by {names.step!r}"
-    text = f"{late} rows stood behind rows that they come before: rows were sorted by episode, and within one {order}."
+    behind = f"{late} rows stood behind rows that they come before"
+    text = f"{behind}: rows were sorted by episode, and within one by {steps!r}."
     return replace(source, pieces=pieces), (Repair("unsorted rows", late, text),)
 
 
@@ -75,8 +73,8 @@ def cut_at_pauses(source: Source, pause: Pause, room: Room) -> Repaired:
 
     def numbering(table: Any, where: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
         with arrow.reading(where):
-            visitors = episode_numbers(table.column(visitor), visitor)
-        check_there(visitors == NO_EPISODE, visitor, where, "a visitor")
+            visitors, absent = episodes_of(table.column(visitor), visitor)
+        check_there(absent, visitor, where, "a visitor")
         return visitors, _moments(table, when, where, span)
 
     rows = NumberedRows(source.pieces, tuple(names.listed), numbering)

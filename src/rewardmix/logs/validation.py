@@ -126,6 +126,23 @@ class Bootstrap:
     weights_lower: tuple[float, ...] | None
     weights_upper: tuple[float, ...] | None
 
+    @property
+    def sentence(self) -> str:
+        """What the resamples say; the spread of a value takes two."""
+        if not self.resamples:
+            return "No resample could be made: none of the episodes that it is drawn from ended early."
+        blind = "resamples cannot see what the log never visited"
+        more = f"against policies planned for them (better plans may add {self.gap:.4f}); {blind}."
+        if self.resamples == 1:
+            return (
+                f"One resample gives no interval of what the policy is worth, two or more do. The policy loses "
+                f"{self.regret:.4f} there {more.replace('for them', 'for it')}"
+            )
+        return (
+            f"In {self.resamples} resamples the policy is worth {self.lower:.4f} .. {self.upper:.4f} and loses "
+            f"{self.regret:.4f} on average {more}"
+        )
+
 
 MOST_RESAMPLED = 50_000
 """Episodes of a resample; of longer logs the spread is scaled to their length."""

@@ -15,13 +15,15 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, count
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from rewardmix._core.checks import as_count, refuse
@@ -35,6 +37,14 @@ IN_MEMORY = 1 << 24
 
 PROCESS = 150 * 2**20
 """Bytes that a process takes before it has any work: the interpreter with its libraries."""
+
+
+KILLED = (
+    "processes: found the processes at work killed, and killed again when the work was done a second time, expected "
+    "them to live; most often memory ran out (fewer processes, or fewer rows at a time, take less), or a script starts "
+    "processes outside of if __name__ == '__main__'"
+)
+"""What is said where processes do not live."""
 
 
 class SerialExecutor(Executor):
@@ -54,14 +64,75 @@ class SerialExecutor(Executor):
         return map(fn, *iterables)
 
 
-def process_pool(processes: int | None = None) -> ProcessPoolExecutor:
+class ProcessPool(Executor):
+    """Several processes of this machine; what was under way when one is killed is done again, once, by new ones."""
+
+    def __init__(self, processes: int) -> None:
+        self._number, self._lock, self._ended = processes, Lock(), False
+        self._pool = self._started()
+
+    def _started(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._number, mp_context=get_context("spawn"))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The call, made by one of the processes."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        self._send(future, partial(fn, *args, **kwargs), last=False)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes."""
+        with self._lock:
+            self._ended = True
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+    def _send(self, future: Future[Any], call: Callable[[], Any], *, last: bool) -> None:
+        pool = self._pool
+        try:
+            sent = pool.submit(call)
+        except BrokenProcessPool:
+            self._send_again(future, call, pool, last=last)
+            return
+        sent.add_done_callback(lambda done: self._take(future, call, pool, done, last=last))
+
+    def _take(
+        self, future: Future[Any], call: Callable[[], Any], pool: ProcessPoolExecutor, done: Future[Any], *, last: bool
+    ) -> None:
+        """Hand on what became of a call; one that a killed process had is made again."""
+        if done.cancelled():
+            future.set_exception(CancelledError())
+        elif isinstance(done.exception(), BrokenProcessPool):
+            self._send_again(future, call, pool, last=last)
+        elif (error := done.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(done.result())
+
+    def _send_again(
+        self, future: Future[Any], call: Callable[[], Any], broken: ProcessPoolExecutor, *, last: bool
+    ) -> None:
+        if last:
+            future.set_exception(ChildProcessError(KILLED))
+            return
+        try:
+            with self._lock:
+                if self._pool is broken and not self._ended:
+                    self._pool = self._started()
+            self._send(future, call, last=True)
+        except Exception as error:  # nobody waits for this thread, but somebody for the result
+            future.set_exception(error)
+
+
+def process_pool(processes: int | None = None) -> ProcessPool:
     """Several processes of this machine (left out: one for each CPU), to be used as a context manager.
 
-    From a script only under ``if __name__ == "__main__"``: processes are spawned.
+    From a script only under ``if __name__ == "__main__"``: processes are spawned. What a process that is killed was at
+    is done again once, with the same numbers; if that is killed too, it ends with a ChildProcessError.
     """
     number = as_count("processes", (os.cpu_count() or 1) if processes is None else processes)
     afford("processes", memory=PROCESS * number, change="fewer processes")
-    return ProcessPoolExecutor(number, mp_context=get_context("spawn"))
+    return ProcessPool(number)
 
 
 def connected(address: str) -> Any:

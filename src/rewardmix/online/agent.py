@@ -24,11 +24,7 @@ from numpy.typing import ArrayLike
 
 from rewardmix import belief as bayes
 from rewardmix._core import streams
-from rewardmix._core.checks import (
-    Floats,
-    refuse,
-    shown,
-)
+from rewardmix._core.checks import Floats, quoted, refuse
 from rewardmix._core.limits import afford
 from rewardmix._core.streams import Role
 from rewardmix.episodes import Episodes
@@ -215,13 +211,13 @@ class Agent:
         """A new visit that is in ``state`` now; ``id`` (text or a whole number) if somebody else has one for it."""
         start = self._state("state", state)
         if id is not None and (isinstance(id, bool) or not isinstance(id, int | str)):
-            refuse("id", f"{shown(repr(id))} ({type(id).__name__})", "text or a whole number")
+            refuse("id", f"{quoted(id)} ({type(id).__name__})", "text or a whole number")
         with self._lock:
             while self._begun in self._open:  # somebody's own number
                 self._begun += 1
             name = self._begun if id is None else id
             if name in self._open:
-                refuse("id", shown(repr(name)), "one that no open visit has; end that visit first")
+                refuse("id", quoted(name), "one that no open visit has; end that visit first")
             policies = self._decision.policies
             chosen = policies[int(self._uniform(self._shares) * len(policies))] if len(policies) > 1 else policies[0]
             visit = self._open[name] = Visit(self, name, start, self._decision, chosen)
@@ -231,7 +227,7 @@ class Agent:
     def visit(self, id: int | str) -> Visit:
         """The open visit with this id."""
         if id not in self._open:
-            refuse("id", shown(repr(id)), "that of an open visit")
+            refuse("id", quoted(id), "that of an open visit")
         return self._open[id]
 
     def add(self, episodes: Episodes) -> None:
@@ -346,14 +342,14 @@ class Agent:
         except TypeError:
             found = -1
         if not 0 <= found < self.num_states:
-            refuse(argument, shown(repr(state)), f"a state from 0 to {self.num_states - 1}")
+            refuse(argument, quoted(state), f"a state from 0 to {self.num_states - 1}")
         return found
 
     def _outcome(self, reward: Any) -> int:
         try:
             return bayes.outcome_of(float(reward), self.reward_values)
-        except (TypeError, ValueError):
-            refuse("reward", shown(repr(reward)), f"one of the reward values {self.reward_values.tolist()}")
+        except (TypeError, ValueError, OverflowError):  # a whole number may lie beyond all floats
+            refuse("reward", quoted(reward), f"one of the reward values {self.reward_values.tolist()}")
 
     def _ending(self) -> int:
         if 0.0 not in self._outcomes:

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewardmix._core.checks import as_count, as_reward_values, as_seed, refuse
+from rewardmix._core.limits import afford
 from rewardmix.model import BINARY
 
 SHORTEST_MEMORY = 64
 """Episodes that an agent cannot forget sooner."""
+
+TABLES = 8 * 4
+"""Bytes that a learner has for the law of a reward in a context: three chains, and counts."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,6 +34,9 @@ class AgentSettings:
         checked: dict[str, Any] = {name: as_count(name, getattr(self, name)) for name in sizes}
         checked["num_contexts"] = "auto" if self.auto else as_count("num_contexts", self.num_contexts)
         checked["reward_values"] = as_reward_values(self.reward_values)
+        if not self.auto:
+            cells = checked["num_states"] * checked["num_actions"] * checked["reward_values"].size + 1
+            afford("num_contexts", memory=TABLES * cells * checked["num_contexts"], change="fewer contexts")
         from rewardmix.recovery.recover import as_weights  # with kernels, which take a while to import
 
         if self.auto and self.weights is not None:

@@ -10,11 +10,13 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rewardmix._core import storage
 from rewardmix._core.checks import as_floats, as_indices, check_shape, refuse
 from rewardmix._core.pair_counting import DIRTY, NEWS
 from rewardmix._core.storage import Arrays, Packed
+from rewardmix._core.widths import symbol_width
 from rewardmix.moments import Moments, packed, unpacked
 from rewardmix.online.agent import Agent, Visit
 from rewardmix.online.decision import Decision
@@ -85,8 +87,8 @@ def unpacked_agent(arrays: Arrays, meta: dict[str, Any]) -> Agent:
     decisions = _decisions(agent, arrays, meta, policies)
     agent._decision = decisions[0]
     for name in ("stream", "shares"):
-        check_shape(name, arrays[name], (4,))
-        getattr(agent, f"_{name}")[:] = arrays[name]
+        state = getattr(agent, f"_{name}")
+        state[:] = _like(state, name, arrays[name])
     agent._begun, agent._switches = (storage.entry(meta, name, int) for name in ("begun", "switches"))
     _restore_visits(agent, arrays, meta, decisions)
     return agent
@@ -146,23 +148,35 @@ def _packed_bags(prefix: str, bags: Bags) -> Arrays:
 def _unpacked_bags(prefix: str, arrays: Arrays, num_points: int, num_values: int) -> Bags:
     symbols, offsets, counts = (arrays[f"{prefix}{name}"] for name in ("symbols", "offsets", "counts"))
     as_indices(f"{prefix}symbols", symbols, num_points * num_values, (None,))
+    _check_type(f"{prefix}symbols", symbols, symbol_width(num_points * num_values))
     counts = as_floats(f"{prefix}counts", counts, (None,))
     check_shape(f"{prefix}offsets", offsets, (counts.size + 1,))
+    _check_type(f"{prefix}offsets", offsets, np.dtype(np.int64))
     if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != symbols.size:
         refuse(f"{prefix}offsets", "something else", "where each bag begins")
     return Bags(symbols, offsets, counts, num_points, num_values)
 
 
+def _like(own: NDArray[Any], name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """An array that comes in the place of one of the agent's, of the same shape and type."""
+    check_shape(name, array, own.shape)
+    _check_type(name, array, own.dtype)
+    return array
+
+
+def _check_type(name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    if array.dtype != dtype:
+        refuse(name, f"numbers of type {array.dtype}", f"of type {dtype}, as they were written")
+
+
 def _restore_record(record: Record, arrays: Arrays, meta: dict[str, Any]) -> None:
     num_x, num_values = record.tally.num_x, record.bags.num_values
     record.bags, record.recent = (_unpacked_bags(prefix, arrays, num_x, num_values) for prefix in ("", "recent_"))
-    for name, size in (("visit_limits", num_x), ("due", 2), ("pair_limits", record.limits().size)):
-        check_shape(name, arrays[name], (size,))
-    record.tally.visit_limits[:] = arrays["visit_limits"]
-    record.set_limits(arrays["pair_limits"])
-    record.tally.progress[[DIRTY, NEWS]] = arrays["due"]
-    as_indices("moves_before", arrays["moves_before"], 1 << 62, record.moves_before.shape)
-    record.moves_before = arrays["moves_before"]
+    record.tally.visit_limits[:] = _like(record.tally.visit_limits, "visit_limits", arrays["visit_limits"])
+    record.set_limits(_like(record.limits(), "pair_limits", arrays["pair_limits"]))
+    record.tally.progress[[DIRTY, NEWS]] = _like(np.zeros(2, np.int64), "due", arrays["due"])
+    record.moves_before = _like(record.moves_before, "moves_before", arrays["moves_before"])
+    as_indices("moves_before", record.moves_before, 1 << 62)
     record.looked, record.turned = (storage.entry(meta, name, int) for name in ("looked", "turned"))
 
 
@@ -180,14 +194,16 @@ def _decisions(agent: Agent, arrays: Arrays, meta: dict[str, Any], policies: lis
     weights = as_floats("weights", arrays["weights"], (blank.number, contexts))
     tables = as_floats("tables", arrays["tables"], (blank.number, blank.tables.shape[1], weights.shape[1]))
     drawn = {"weights": weights, "tables": tables, "logliks": as_floats("logliks", arrays["logliks"], (blank.number,))}
-    chains = Chains(**drawn, seeded=float(meta["seeded"]), known=agent.weights is not None)
+    chains = Chains(**drawn, seeded=storage.number_entry(meta, "seeded"), known=agent.weights is not None)
     left, decisions = list(policies), []
     for facts in storage.entry(meta, "decisions", list):
         number = storage.entry(facts, "policies", int)
         mine, left = tuple(left[:number]), left[number:]
         for policy in mine:
             _check_policy(agent, policy)
-        decisions.append(Decision(mine, storage.entry(facts, "explores", bool), float(facts["uncertainty"]), chains))
+        decisions.append(
+            Decision(mine, storage.entry(facts, "explores", bool), storage.number_entry(facts, "uncertainty"), chains)
+        )
     if left or not decisions or any(not decision.policies for decision in decisions):
         refuse("decisions", f"{len(policies)} policies", "the policies of at least one decision")
     return decisions
@@ -203,8 +219,10 @@ def _check_policy(agent: Agent, policy: Controller) -> None:
 
 def _restore_visits(agent: Agent, arrays: Arrays, meta: dict[str, Any], decisions: list[Decision]) -> None:
     rows, steps, ids = arrays["open_visits"], arrays["open_steps"], storage.entry(meta, "ids", list)
-    check_shape("open_visits", rows, (len(ids), 4))
-    check_shape("open_steps", steps, (int(rows[:, 1].sum()), 3))
+    as_indices("open_visits", rows, 1 << 31, (len(ids), 4))
+    as_indices("open_steps", steps, 1 << 31, (int(rows[:, 1].sum()), 3))
+    for table, array in (("open_visits", rows), ("open_steps", steps)):
+        _check_type(table, array, np.dtype(np.int64))
     begin = 0
     for name, (state, length, place, number) in zip(ids, rows.tolist(), strict=True):
         if type(name) not in (int, str) or name in agent._open or not 0 <= place < len(decisions):

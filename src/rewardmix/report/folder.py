@@ -1,9 +1,17 @@
-"""The folder of a run: what was learned, in files of its own, ``result.json`` with every number, and the page."""
+"""The folder of a run: what was learned, in files of its own, ``result.json`` with every number, and the page.
+
+The files belong together. All are completed in a folder beside before the first takes its place, so that a full disk
+leaves an older run whole; and ``result.json`` has the digest of each, so that files of two runs are not taken for one,
+should something end the process while they change places.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import platform
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -34,14 +42,62 @@ def write_folder(folder: str | Path, found: Findings) -> dict[str, Any]:
 def write_parts(
     folder: Path, model: RewardMixingMDP, plan: Plan, moments: Moments | None, summary: Mapping[str, Any]
 ) -> Path:
-    """Write the files of a run, the page last."""
+    """Write the files of a run, all or none of them; those of an earlier run in the folder go."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, noun in (("model", model), ("policy", plan), ("moments", moments)):
-        if noun is not None:
-            save(folder / f"{name}.safetensors", noun)
-    write_result(folder, summary)
-    write_report(folder, summary)
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".", suffix=".part") as place:
+            beside = Path(place)
+            for name, noun in (("model", model), ("policy", plan), ("moments", moments)):
+                if noun is not None:
+                    save(beside / f"{name}.safetensors", noun)
+            digests = {path.name: digest(path) for path in sorted(beside.iterdir())}
+            told = {**summary, "files": digests}
+            write_result(beside, told)
+            write_report(beside, told)
+            for name in FILES:
+                if (beside / name).exists():
+                    os.replace(beside / name, folder / name)
+                else:
+                    (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise _named(error, folder) from error
     return folder
+
+
+def _named(error: OSError, folder: Path) -> OSError:
+    """The error of a file in the folder beside, with the name that the file was to get."""
+    if not isinstance(error.filename, str):
+        return error
+    name = Path(error.filename).name
+    return type(error)(error.errno, error.strerror, str(folder / name if name in FILES else folder))
+
+
+def digest(path: Path) -> str:
+    """What tells the content of a file from any other."""
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def check_part(folder: Path, name: str, summary: Mapping[str, Any] | None = None) -> Path:
+    """The path of a file of a run, refused where ``result.json`` says that another one belongs to it.
+
+    Runs of earlier versions have no digests, and are taken as they are. ``summary``: what is in ``result.json``.
+    """
+    path = folder / name
+    if summary is None:
+        summary = read_result(folder) if (folder / "result.json").exists() else {}
+    digests = summary.get("files")
+    if digests is None:
+        return path
+    if not isinstance(digests, dict):
+        raise InputError(f"DIR: found files that are no object in {str(folder / 'result.json')!r}, expected digests")
+    if path.exists() != (name in digests) or (path.exists() and digest(path) != digests[name]):
+        what = "that is not of the run" if path.exists() else "missing"
+        raise InputError(
+            f"DIR: found {str(path)!r} {what} in its result.json, expected the files of one run together; "
+            "copy whole folders, or make the run again"
+        )
+    return path
 
 
 def made_now() -> dict[str, Any]:

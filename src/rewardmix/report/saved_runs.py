@@ -13,6 +13,7 @@ import numpy as np
 
 from rewardmix._core.brevity import cut, short
 from rewardmix._core.checks import Floats, InputError, as_path, refuse
+from rewardmix._core.sparse_rows import ROW_PARTS
 from rewardmix._core.storage import replace
 from rewardmix.io import load
 from rewardmix.learning import Learned
@@ -23,7 +24,7 @@ from rewardmix.planning import Plan
 from rewardmix.policy import Controller
 from rewardmix.profiles import type_profiles
 from rewardmix.report.findings import Findings, earned_findings, fitted_findings, learned_findings, planned_findings
-from rewardmix.report.folder import made_now, read_result, write_parts
+from rewardmix.report.folder import check_part, made_now, read_result, write_parts
 from rewardmix.report.page import page
 from rewardmix.report.result_schema import check_summary
 from rewardmix.report.summary import summarise, told
@@ -94,11 +95,29 @@ def load_run(folder: str | os.PathLike[str]) -> SavedRun:
     place = as_path("path", folder)
     content = read_result(place)
     check_summary(content)
-    model, plan = load(place / "model.safetensors"), load(place / "policy.safetensors")
+    paths = [check_part(place, f"{name}.safetensors", content) for name in ("model", "policy", "moments")]
+    model, plan = load(paths[0]), load(paths[1])
     if not isinstance(model, RewardMixingMDP) or not isinstance(plan, Plan):
         raise InputError(f"DIR: found no model and plan in {str(place)!r}, expected a folder of rewardmix learn or fit")
-    counted = place / "moments.safetensors"
-    return SavedRun(model, plan, load(counted) if counted.exists() else None, content)
+    if not _same_world(model, plan.model):
+        raise InputError(
+            f"DIR: found a plan for another model than the one beside it in {str(place)!r}, expected the files of one "
+            "run together; copy whole folders, or make the run again"
+        )
+    moments = load(paths[2]) if paths[2].exists() else None
+    return SavedRun(model, plan, moments, {key: value for key, value in content.items() if key != "files"})
+
+
+def _same_world(one: RewardMixingMDP, other: RewardMixingMDP) -> bool:
+    """Whether two models are the same but for names."""
+    parts = ("initial", "weights", "rewards", "reward_values")
+    if one.horizon != other.horizon or one.is_sparse != other.is_sparse:
+        return False
+    if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in parts):
+        return False
+    if one.is_sparse:
+        return all(np.array_equal(getattr(one.transition, name), getattr(other.transition, name)) for name in ROW_PARTS)
+    return np.array_equal(one.transition, other.transition)
 
 
 def read_run(folder: str | os.PathLike[str]) -> Run:
