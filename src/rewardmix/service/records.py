@@ -166,11 +166,12 @@ class Records:
 
     Attributes:
         writes: how often something was changed.
+        deleted: sessions that were removed.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.writes = 0
+        self.writes = self.deleted = 0
         self._totals: dict[str, int] = {}
         self._changed: set[str] = set()
         self._waiting: dict[RowChange, list[tuple[Any, ...]]] = {}
@@ -360,6 +361,7 @@ class Records:
             self._ask(f"DELETE FROM steps WHERE number {which}", numbers)
             self._ask(f"DELETE FROM sessions WHERE number {which}", numbers)
             self._count_open(-sum(session.open for session in sessions))
+            self.deleted += len(sessions)
         return len(sessions)
 
     def delete_before(self, time: float, most: int) -> int:
