@@ -199,8 +199,10 @@ class Desk:
         before = None if asked.key is None else records.session_of_key(asked.key)
         if before is not None:
             first = _found(records.step(before.number, 0))
-            if (first.choice.state, first.said) != (state, said):
-                raise Refusal(409, "key_in_use", "a session with this key began in another state")
+            if (first.choice.state, first.said) != (state, said) or not records.is_of(before.number, asked.visitor):
+                raise Refusal(
+                    409, "key_in_use", "a session with this key began in another state, or for another visitor"
+                )
             return Reply(self._told(before, first.choice, asked.state), {("retries", ""): 1})
         now = time.time()
         records.close_idle(now - self.limits.idle, IDLE_AT_ONCE)

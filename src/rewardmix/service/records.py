@@ -305,6 +305,11 @@ class Records:
         """Sessions of a visitor, the first ones first."""
         return self._sessions("visitor = ? ORDER BY number LIMIT ?", _hashed(visitor), most)
 
+    def is_of(self, number: int, visitor: str | None) -> bool:
+        """Whether a session is that of a visitor; None: of nobody."""
+        (stored,) = self._ask("SELECT visitor FROM sessions WHERE number = ?", (number,)).fetchone()
+        return bool(stored == (None if visitor is None else _hashed(visitor)))
+
     def _sessions(self, which: str, *values: object) -> list[SessionRow]:
         rows = self._ask(f"SELECT {_SESSION} FROM sessions WHERE {which}", values).fetchall()
         return [_session_of(row) for row in rows]
