@@ -5,6 +5,7 @@ import logging
 import random
 import re
 import socket
+from urllib.parse import quote
 
 import pytest
 
@@ -81,6 +82,57 @@ def test_the_description_names_every_address_and_no_other(desk_of):
     text = json.dumps(description())
     for name in re.findall(r"#/components/schemas/(\w+)", text):
         assert name in description()["components"]["schemas"]
+
+
+@pytest.mark.parametrize(
+    "visitor",
+    ["https://shop/u/7", "ann/1", "/", "a//b", "//", "..", "../x", "%2F", "%", "?", "#", "a b", "é", "\x00", "x" * 200],
+)
+def test_every_visitor_who_is_taken_can_be_forgotten(client, visitor):
+    path = f"/v1/visitors/{quote(visitor, safe='')}"
+    session = client.ask("POST", "/v1/sessions", {"state": "home", "visitor": visitor})[1]["session"]
+    assert client.ask("DELETE", path) == (200, {"deleted": 1})
+    assert client.ask("GET", f"/v1/sessions/{session}")[0] == 404
+    assert client.ask("DELETE", path) == (200, {"deleted": 0})
+
+
+def test_an_encoded_slash_is_part_of_a_name_and_never_of_an_address(client):
+    assert client.ask("GET", "/v1%2Fhealth")[0] == 404
+    assert client.ask("GET", "/%761/health")[0] == 200
+
+
+def heard(port, sent):
+    """Everything that comes back on a connection until the other side closes it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as raw:
+        raw.sendall(sent)
+        text = b""
+        while piece := raw.recv(65536):
+            text += piece
+    return text
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_body_with_a_length_and_in_chunks_is_the_last_of_its_connection(client, order):
+    """What a proxy takes for the rest of the body must not be answered as a request of somebody else."""
+    lengths = ["Content-Length: 4", "Transfer-Encoding: chunked"][:: 1 - 2 * order]
+    head = ["POST /v1/sessions HTTP/1.1", "Host: localhost", "Content-Type: application/json", *lengths]
+    second = "GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    sent = "\r\n".join(head) + '\r\n\r\nc\r\n{"state": 0}\r\n0\r\n\r\n' + second
+    told = heard(client.connection.port, sent.encode())
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.count(b"HTTP/1.1") == 1
+    assert client.ask("GET", "/v1/ready")[0] == 200
+
+
+def test_a_field_that_is_there_twice_is_refused(client):
+    for body in (
+        b'{"state": 0, "state": 1}',
+        b'{"state": "home", "key": "a", "key": "a"}',
+        b'{"state": {"a": 1, "a": 2}}',
+    ):
+        status, told = client.ask("POST", "/v1/sessions", body)
+        assert (status, told["error"]) == (422, "invalid")
+        assert "twice" in told["message"]
 
 
 def test_metrics_count_what_happened(client):

@@ -78,6 +78,22 @@ def test_the_same_key_gives_the_same_session(desk_of):
     assert desk.count().result() == 2
 
 
+@pytest.mark.parametrize("visitor", ["ann", None])
+@pytest.mark.parametrize("other", ["bob", "ann", None])
+def test_a_key_gives_nobody_the_session_of_another_visitor(desk_of, visitor, other):
+    desk = desk_of()
+    first = desk.begin(Begin("home", "visit 1", visitor)).result().body
+    again = desk.begin(Begin("home", "visit 1", other))
+    if other == visitor:
+        assert again.result().body == first
+    else:
+        assert refused(again.result) == (409, "key_in_use")
+    together = [desk.begin(Begin("home", "visit 1", name)) for name in (visitor, other)]  # read ahead for both
+    assert together[0].result().body == first
+    assert (together[1].exception() is None) == (other == visitor)
+    assert desk.forget(visitor or "nobody").result().body == {"deleted": 0 if visitor is None else 1}
+
+
 def test_an_unknown_state_is_kept_as_it_was_said_and_counted(desk_of):
     desk = desk_of(default_action=1)
     reply = desk.begin(Begin("<script>", None)).result()
@@ -109,7 +125,7 @@ def test_whatever_is_said_is_kept_as_it_is_and_does_nothing(desk_of, said):
     desk = desk_of()
     sessions = [desk.begin(Begin(said, f"{said} {number}", said)) for number in range(3)]  # some share a transaction
     first = sessions[0].result().body["session"]
-    assert begun(desk, said, key=f"{said} 0")["session"] == first
+    assert desk.begin(Begin(said, f"{said} 0", said)).result().body["session"] == first
     on(desk, first, 0, 1.0, f"next {said}")
     assert [one["state"] for one in shown(desk, first)["history"]] == [said, f"next {said}"]
     assert desk.forget(said).result().body == {"deleted": 3}

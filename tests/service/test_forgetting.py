@@ -1,18 +1,26 @@
 """What is forgotten: sessions of a visitor, sessions beyond their time; and who is kept waiting."""
 
+import shutil
 import socket
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from rewardmix._core.errors import InputError
-from rewardmix.service import Desk, DeskLimits, ServeSettings
+from rewardmix.service import Desk, DeskLimits, ServeSettings, Store
 from rewardmix.service.messages import Begin, Observed
 from rewardmix.service.pace import MOST_CLIENTS, Pace
+from rewardmix.service.store import reading_store
 from service.running_postgres import KINDS, place_of
 from service.running_service import Client, in_thread, need_server
+
+PATIENCE = 60
+"""Seconds; far more than anything here takes beside other work."""
+
+sqlite_only = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(params=KINDS)
@@ -53,6 +61,115 @@ def test_who_a_visitor_is_cannot_be_read_in_the_store(store, desk_of):
     rows = store.submit(lambda records: store.database.ask("SELECT * FROM sessions").fetchall()).result()
     assert "secret" not in str(rows)
     assert "anna" not in str(rows)
+
+
+def left_in_files(place, *texts):
+    """Which of some texts can be read in the files of a store: the database and what SQLite keeps beside it."""
+    content = b"".join(path.read_bytes() for path in Path(place).parent.glob(f"{Path(place).name}*"))
+    return [text for text in texts if text.encode() in content]
+
+
+def wait_until(good):
+    """Wait for a condition, for as long as a machine may need that does much else."""
+    until = time.monotonic() + PATIENCE
+    while not good():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def visited(desk, visitor="ann", state="odd 4711"):
+    """What must not be left of a session that was forgotten: its id, and a state that only it was in."""
+    session = desk.begin(Begin(state, None, visitor)).result().body["session"]
+    desk.go_on(session, Observed(0, 1.0, "list")).result()
+    return session, state
+
+
+def stay(desk, number=30):
+    """Sessions that stay."""
+    for _ in range(number):
+        desk.begin(Begin("home", None)).result()
+
+
+@sqlite_only
+def test_nothing_of_a_forgotten_session_is_left_in_the_files(place, plan):
+    store = Store(place)
+    desk = Desk(store, plan, ServeSettings(0.0, 0.0))
+    for delete in (lambda session: desk.forget("ann"), desk.delete):
+        texts = visited(desk)
+        stay(desk)
+        assert left_in_files(place, *texts) == list(texts)
+        delete(texts[0]).result()
+        wait_until(lambda texts=texts: not left_in_files(place, *texts))
+        stay(desk)
+    store.close()
+    assert not left_in_files(place, *texts)
+
+
+@sqlite_only
+def test_a_deletion_is_erased_before_it_is_told(place, plan, monkeypatch):
+    """As long as it is not one of many in a second."""
+    monkeypatch.setattr("rewardmix.service.store.ERASE_SECONDS", 0.0)
+    store = Store(place)
+    desk = Desk(store, plan, ServeSettings(0.0, 0.0))
+    texts = visited(desk)
+    desk.forget("ann").result()
+    assert not left_in_files(place, *texts)
+    store.close()
+
+
+@sqlite_only
+def test_who_reads_meanwhile_puts_the_erasing_off(place, plan, monkeypatch):
+    monkeypatch.setattr("rewardmix.service.store.ERASE_SECONDS", 0.01)
+    store = Store(place)
+    desk = Desk(store, plan, ServeSettings(0.0, 0.0))
+    texts = visited(desk)
+    with reading_store(place) as records:
+        assert records.count_sessions() == 1
+        desk.forget("ann").result()
+        stay(desk)  # nobody else is kept waiting
+        assert records.count_sessions() == 1
+        assert left_in_files(place, *texts) == list(texts)
+    wait_until(lambda: not left_in_files(place, *texts))  # nothing is asked of the store meanwhile
+    stay(desk)
+    store.close()
+
+
+@sqlite_only
+def test_a_server_that_stops_erases_what_it_deleted_though_another_has_the_file(place, plan, monkeypatch):
+    one, two = Store(place), Store(place)
+    try:
+        desks = [Desk(store, plan, ServeSettings(0.0, 0.0)) for store in (one, two)]
+        texts = visited(desks[0])
+        stay(desks[1])
+        monkeypatch.setattr("rewardmix.service.store.ERASE_SECONDS", 1e9)
+        desks[0].forget("ann").result()
+        assert left_in_files(place, *texts)
+        one.close()
+        assert not left_in_files(place, *texts)
+        stay(desks[1])
+    finally:
+        two.close()
+
+
+@sqlite_only
+def test_what_a_kill_left_is_erased_at_the_next_start(place, plan, tmp_path, monkeypatch):
+    store = Store(place)
+    desk = Desk(store, plan, ServeSettings(0.0, 0.0))
+    texts = visited(desk)
+    monkeypatch.setattr("rewardmix.service.store.ERASE_SECONDS", 1e9)
+    desk.forget("ann").result()
+    (tmp_path / "killed").mkdir()
+    for path in Path(place).parent.glob(f"{Path(place).name}*"):
+        shutil.copy(path, tmp_path / "killed")
+    store.close()
+    after = tmp_path / "killed" / Path(place).name
+    assert left_in_files(after, *texts)
+    store = Store(after)
+    Desk(store, plan, ServeSettings(0.0, 0.0))
+    try:
+        assert not left_in_files(after, *texts)
+    finally:
+        store.close()
 
 
 def test_sessions_beyond_their_time_are_deleted_as_others_begin(store, plan, monkeypatch):

@@ -111,7 +111,7 @@ def test_a_look_is_one_job_of_the_store(desk_of, monkeypatch):
             for _ in range(sessions):
                 play(client)
             monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 0.0)
-            monkeypatch.setattr(desk.store, "submit", lambda *job: (jobs.append(job), submit(*job))[1])
+            monkeypatch.setattr(desk.store, "submit", lambda *job, **how: (jobs.append(job), submit(*job, **how))[1])
             told = client.ask("GET", "/v1/live")[1]
             monkeypatch.setattr(desk.store, "submit", submit)
             monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 1e9)

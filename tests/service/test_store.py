@@ -64,6 +64,24 @@ def test_a_full_disk_refuses_whole_jobs_and_the_store_recovers(store):
     assert ask("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+def test_who_only_reads_is_answered_beside_writes_that_fail(store, desk_of):
+    """Jobs that wait at the same moment share a transaction, but what only reads does not fail with what writes."""
+    desk, hold = desk_of(), threading.Event()
+    session = desk.begin(Begin("home", None)).result().body["session"]
+    ask = store.database.ask
+    ask(f"PRAGMA max_page_count={ask('PRAGMA page_count').fetchone()[0]}")
+    store.submit(lambda records: hold.wait(30))  # so that what follows waits, and is worked on together
+    large = store.submit(lambda records: versioned(records, "large", b"x" * 100_000))
+    told = [desk.count(), desk.show(session), desk.versions(), desk.policy()]
+    hold.set()
+    with pytest.raises(StoreDown, match="full"):
+        large.result()
+    assert told[0].result() == 1
+    assert told[1].result().body["session"] == session
+    assert told[2].result().body["current"] == 1
+    assert '"version":1' in told[3].result()
+
+
 def test_jobs_of_one_transaction_see_what_those_before_them_did(store, desk_of):
     """Sessions are read ahead for all jobs; what a job has changed is not told as it was before."""
     desk = desk_of()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -132,8 +133,8 @@ class _Api:
         await response(scope, receive, send)
 
     def _route(self, scope: Scope) -> tuple[str, Handler, bool]:
-        """(path as it is documented, its handler, whether anybody may ask)."""
-        parts: _Parts = tuple(scope["path"].split("/")[1:])
+        """(path as it is documented, its handler, whether anybody may ask). ``%2F`` is a ``/`` in a part."""
+        parts: _Parts = tuple(unquote(part) for part in scope["raw_path"].decode("latin-1").split("/")[1:])
         ways = self.routes.get(parts)
         if ways is None and len(parts) > 2 and parts[2]:
             scope["path_params"] = {"which": parts[2]}
@@ -146,6 +147,10 @@ class _Api:
         try:
             if self.pace is not None and not self.pace.allows(_client_of(request), time.monotonic()):
                 raise Refusal(429, "too_many_requests", "too many requests of one client; wait a second")
+            if _of_two_lengths(request):
+                response = refused(400, "malformed", "a body has a length or comes in chunks, not both")
+                response.headers["connection"] = "close"  # a proxy may think that it ends elsewhere
+                return response
             if not open_door:
                 self.door.check(request)
             return await handler(request)
@@ -277,6 +282,11 @@ def refused(status: int, word: str, message: str) -> Response:
     if status in (429, 503):
         response.headers["retry-after"] = "1"
     return response
+
+
+def _of_two_lengths(request: Request) -> bool:
+    """Whether a request says twice where its body ends."""
+    return "transfer-encoding" in request.headers and "content-length" in request.headers
 
 
 def _client_of(request: Request) -> str:

@@ -57,6 +57,9 @@ POSTGRES_TYPES = {"number": "BIGINT PRIMARY KEY", "whole": "BIGINT", "real": "DO
 POSTGRES_TYPES["layout"] = " WITH (fillfactor = 60)"
 """What the columns of ``SCHEMA_OF_STORE`` are; and where steps are put: a reward finds room beside its step."""
 
+WAIT_MILLISECONDS, ERASE_MILLISECONDS = 10_000, 50
+"""How long who writes to a file waits for others; and who empties its log, since nobody else can write then."""
+
 PATIENCE = {"lock_timeout": "10s", "statement_timeout": "30s", "idle_in_transaction_session_timeout": "30s"}
 """A server that was stopped in the middle of a transaction holds up the others no longer than this."""
 
@@ -105,14 +108,17 @@ class Database(Protocol):
     def begin(self) -> None:
         """Begin a transaction that nobody else writes in; connect again if the connection was lost."""
 
-    def look(self) -> None:
-        """Begin a transaction that sees one moment and writes nothing."""
+    def look(self, *, by_key: bool = False) -> None:
+        """Begin a transaction that sees one moment and writes nothing; ``by_key``: which asks for few rows."""
 
     def commit(self) -> None:
         """Keep what was written, on the disk."""
 
     def roll_back(self) -> None:
         """Undo what was written, as far as anything is left to undo."""
+
+    def erase(self) -> bool:
+        """Leave nothing of deleted rows in files beside the tables; False: somebody is in the way, ask again later."""
 
     def close(self) -> None:
         """Give the connection up."""
@@ -146,7 +152,8 @@ class SqliteFile:
             refuse("store", f"{str(path)!r}", "a store of rewardmix serve")
         connection = None
         try:
-            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            connection.execute(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
             _prepare(connection, path)
         except sqlite3.Error as error:
             if connection is not None:
@@ -168,7 +175,7 @@ class SqliteFile:
         """See ``Database``."""
         self.ask("BEGIN IMMEDIATE")
 
-    def look(self) -> None:
+    def look(self, *, by_key: bool = False) -> None:
         """See ``Database``."""
         self.ask("BEGIN")
 
@@ -181,6 +188,19 @@ class SqliteFile:
         with suppress(sqlite3.Error):  # the next BEGIN tells
             if self._connection.in_transaction:
                 self.ask("ROLLBACK")
+
+    def erase(self) -> bool:
+        """See ``Database``. The write-ahead log has rows as they were: its pages go to the tables, and it is emptied.
+
+        Nobody writes meanwhile, so it waits for those who read only shortly.
+        """
+        self.ask(f"PRAGMA busy_timeout={ERASE_MILLISECONDS}")
+        try:
+            return not self.ask("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.Error:  # a full disk, or somebody who writes: both pass
+            return False
+        finally:
+            self.ask(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
 
     def close(self) -> None:
         """See ``Database``."""
@@ -313,15 +333,20 @@ class PostgresDatabase:
 
     def begin(self) -> None:
         """See ``Database``."""
+        self._connect_again()
+        self._waiting = ["BEGIN", f"SELECT pg_advisory_xact_lock({STORE_ID})"]
+
+    def look(self, *, by_key: bool = False) -> None:
+        """See ``Database``."""
+        self._connect_again()
+        self._waiting = ["BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"]
+        if not by_key:  # who looks at everything does it in any way
+            self._waiting += [f"SET LOCAL {name} = DEFAULT" for name in BY_KEY]
+
+    def _connect_again(self) -> None:
         if self._connection.closed:
             self._connection = self._connect()
             self._prepared.clear()
-        self._waiting = ["BEGIN", f"SELECT pg_advisory_xact_lock({STORE_ID})"]
-
-    def look(self) -> None:
-        """See ``Database``."""
-        self._waiting = ["BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"]
-        self._waiting += [f"SET LOCAL {name} = DEFAULT" for name in BY_KEY]  # who looks may look at everything
 
     def commit(self) -> None:
         """See ``Database``."""
@@ -337,6 +362,10 @@ class PostgresDatabase:
                 self._send()
         except self.failures:
             self.close()  # the next transaction connects again
+
+    def erase(self) -> bool:
+        """See ``Database``. What is left of deleted rows is for the server's VACUUM."""
+        return True
 
     def close(self) -> None:
         """See ``Database``."""

@@ -112,7 +112,7 @@ class Desk:
 
     def show(self, id: str) -> Future[Reply]:
         """A session so far."""
-        return self.store.submit(lambda records: self._show(records, id))
+        return self.store.submit(lambda records: self._show(records, id), only_reads=True)
 
     def delete(self, id: str) -> Future[Reply]:
         """Forget a session; one that is not there is forgotten already."""
@@ -153,11 +153,11 @@ class Desk:
                 self._policy = version, as_json({**playable(served.plan.policy, served.model), "version": version})
             return self._policy[1]
 
-        return self.store.submit(job)
+        return self.store.submit(job, only_reads=True)
 
     def versions(self) -> Future[Reply]:
         """All versions of the policy, and which one new sessions get."""
-        return self.store.submit(lambda records: Reply(self.told_versions(records)))
+        return self.store.submit(lambda records: Reply(self.told_versions(records)), only_reads=True)
 
     def told_versions(self, records: Records) -> dict[str, Any]:
         """What ``versions`` tells, within a job."""
@@ -192,15 +192,17 @@ class Desk:
 
     def count(self) -> Future[int]:
         """How many sessions are open: also whether the store answers."""
-        return self.store.submit(lambda records: self._totals(records).open)
+        return self.store.submit(lambda records: self._totals(records).open, only_reads=True)
 
     def _begin(self, records: Records, asked: Begin) -> Reply:
         state, said = self._meant(asked.state)
         before = None if asked.key is None else records.session_of_key(asked.key)
         if before is not None:
             first = _found(records.step(before.number, 0))
-            if (first.choice.state, first.said) != (state, said):
-                raise Refusal(409, "key_in_use", "a session with this key began in another state")
+            if (first.choice.state, first.said) != (state, said) or not records.is_of(before.number, asked.visitor):
+                raise Refusal(
+                    409, "key_in_use", "a session with this key began in another state, or for another visitor"
+                )
             return Reply(self._told(before, first.choice, asked.state), {("retries", ""): 1})
         now = time.time()
         records.close_idle(now - self.limits.idle, IDLE_AT_ONCE)

@@ -67,7 +67,7 @@ class Live:
     async def _look(self) -> dict[str, Any]:
         """One job of the store, unless many sessions have finished since the last look."""
         for _ in range(TIMES):
-            seen = await self._results.of(lambda: self._desk.store.submit(self._read))
+            seen = await self._results.of(lambda: self._desk.store.submit(self._read, only_reads=True))
             self._ledger.take(seen.rows, seen.unknown)
             if len(seen.rows) < AT_A_TIME:
                 break

@@ -149,4 +149,12 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of a name that it has twice, two readers may take different values."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise Refusal(422, "invalid", "the body has a field twice; each is said once")
+    return values
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_named_once)

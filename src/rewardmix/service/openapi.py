@@ -41,11 +41,13 @@ _SCHEMAS: dict[str, Any] = {
         "properties": {
             "state": _STATE,
             "key": {
-                "description": "Of the client, not to be guessed: the same key gives the same session.",
+                "description": "Of the client, not to be guessed: the same key gives the same session, "
+                "and is a 409 for another state or visitor.",
                 "oneOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}, {"type": "null"}],
             },
             "visitor": {
-                "description": "Whose session it is, to delete all of somebody's sessions. Stored as a hash.",
+                "description": "Whose session it is, to delete all of somebody's sessions. Stored as a SHA-256: "
+                "better a random id than an address.",
                 "oneOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}, {"type": "null"}],
             },
         },
@@ -219,7 +221,7 @@ _SCHEMAS: dict[str, Any] = {
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
-_VISITOR = {**_ID, "name": "visitor"}
+_VISITOR = {**_ID, "name": "visitor", "description": "In percent-encoding: a / as %2F."}
 _NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 
 
@@ -307,15 +309,15 @@ _ANYWHERE = (401, 403, 429, 503)
 """How any request may be refused."""
 
 _REFUSALS = {
-    400: "The body is not JSON",
+    400: "The body is not JSON, or has a length and comes in chunks",
     401: "The token is missing or wrong",
     403: "Without a token only requests to localhost are answered",
     404: "There is none",
     408: "The body did not arrive in time",
-    409: "Not the next step, or told otherwise before; nothing has changed",
+    409: "Not the next step, told otherwise before, or a key of another beginning; nothing has changed",
     413: "The body is too large",
     415: "The body is not sent as application/json",
-    422: "A field is wrong; the message says which",
+    422: "A field is wrong, or there twice; the message says which",
     429: "Too many requests of this client; wait a second",
     503: "The store cannot be written now, or too many sessions are open; send it again later",
 }

@@ -166,11 +166,12 @@ class Records:
 
     Attributes:
         writes: how often something was changed.
+        deleted: sessions that were removed.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.writes = 0
+        self.writes = self.deleted = 0
         self._totals: dict[str, int] = {}
         self._changed: set[str] = set()
         self._waiting: dict[RowChange, list[tuple[Any, ...]]] = {}
@@ -304,6 +305,11 @@ class Records:
         """Sessions of a visitor, the first ones first."""
         return self._sessions("visitor = ? ORDER BY number LIMIT ?", _hashed(visitor), most)
 
+    def is_of(self, number: int, visitor: str | None) -> bool:
+        """Whether a session is that of a visitor; None: of nobody."""
+        (stored,) = self._ask("SELECT visitor FROM sessions WHERE number = ?", (number,)).fetchone()
+        return bool(stored == (None if visitor is None else _hashed(visitor)))
+
     def _sessions(self, which: str, *values: object) -> list[SessionRow]:
         rows = self._ask(f"SELECT {_SESSION} FROM sessions WHERE {which}", values).fetchall()
         return [_session_of(row) for row in rows]
@@ -360,6 +366,7 @@ class Records:
             self._ask(f"DELETE FROM steps WHERE number {which}", numbers)
             self._ask(f"DELETE FROM sessions WHERE number {which}", numbers)
             self._count_open(-sum(session.open for session in sessions))
+            self.deleted += len(sessions)
         return len(sessions)
 
     def delete_before(self, time: float, most: int) -> int:

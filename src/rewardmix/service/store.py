@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
@@ -27,8 +28,14 @@ Outcome = tuple[Any, Exception | None]
 """(result, None), or (None, why a job failed)."""
 
 
-_Asked = tuple[Callable[[Records], Any], Future[Any], str | None, str | None]
-"""A job, where its result goes, and the session or the key that it will ask for."""
+ERASE_SECONDS = 1.0
+"""From one try to erase what is left of deleted sessions to the next."""
+
+CLOSE_SECONDS = 2.0
+"""How long a store that is closed tries to."""
+
+_Asked = tuple[Callable[[Records], Any], Future[Any], str | None, str | None, bool]
+"""A job, where its result goes, the session or the key that it will ask for, and whether it only reads."""
 
 
 class StoreDown(Exception):
@@ -45,42 +52,79 @@ class Store:
     def __init__(self, place: str | Path) -> None:
         self.place = str(place)
         self.database = open_database(place)
+        self._remains, self._tried = True, -ERASE_SECONDS  # whoever was killed before may have left something
         self._jobs: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Callable[[Records], _T], session: str | None = None, key: str | None = None) -> Future[_T]:
+    def submit(
+        self,
+        job: Callable[[Records], _T],
+        session: str | None = None,
+        key: str | None = None,
+        *,
+        only_reads: bool = False,
+    ) -> Future[_T]:
         """Run a job in a transaction; its result is there when it is durable. A job may be run more than once.
 
         Args:
             job: what to do.
             session: id of the one that it will ask for, which is read with those of other jobs.
             key: of the session that it will begin, if it is not there.
+            only_reads: it writes nothing, and shares no transaction with jobs that write: theirs may fail.
         """
         future: Future[_T] = Future()
-        self._jobs.put((job, future, session, key))
+        self._jobs.put((job, future, session, key, only_reads))
         return future
 
     def close(self) -> None:
-        """Finish what waits, and close the database."""
+        """Finish what waits, erase what is left of deleted sessions, and close the database."""
         self._jobs.put(None)
         self._thread.join()
+        until = time.monotonic() + CLOSE_SECONDS
+        while self._remains and time.monotonic() < until:
+            self._erase()
+            time.sleep(0.05 if self._remains else 0.0)
         self.database.close()
 
     def _work(self) -> None:
         while True:
-            batch = [self._jobs.get()]
-            while len(batch) < AT_ONCE and not self._jobs.empty():
-                batch.append(self._jobs.get())
+            batch = self._next()
             asked = [one for one in batch if one is not None and one[1].set_running_or_notify_cancel()]
-            if asked:
-                self._commit(asked)
+            for only_reads in (False, True):
+                together = [one for one in asked if one[4] == only_reads]
+                if together:
+                    self._commit(together, only_reads)
+            self._erase_in_time()
             if None in batch:
                 return
 
-    def _commit(self, batch: list[_Asked]) -> None:
+    def _next(self) -> list[_Asked | None]:
+        """Jobs that wait, once there is one; none where something has to be erased meanwhile."""
         try:
-            outcomes = self._outcomes(batch)
+            batch = [self._jobs.get(timeout=ERASE_SECONDS if self._remains else None)]
+        except queue.Empty:
+            return []
+        while len(batch) < AT_ONCE and not self._jobs.empty():
+            batch.append(self._jobs.get())
+        return batch
+
+    def _erase_in_time(self) -> None:
+        """Erase what is left of deleted sessions: at once, but only so often."""
+        if self._remains and time.monotonic() - self._tried >= ERASE_SECONDS:
+            self._erase()
+
+    def _erase(self) -> None:
+        try:
+            self._remains = not self.database.erase()
+        except self.database.failures:
+            self._remains = True
+        self._tried = time.monotonic()
+
+    def _commit(self, batch: list[_Asked], only_reads: bool) -> None:
+        try:
+            outcomes = self._outcomes(batch, only_reads)
+            self._erase_in_time()  # before anybody is told that something is deleted
         except self.database.failures as error:
             self.database.roll_back()
             for _, future, *_ in batch:
@@ -92,12 +136,15 @@ class Store:
             else:
                 future.set_exception(failure)
 
-    def _outcomes(self, batch: list[_Asked]) -> list[Outcome]:
+    def _outcomes(self, batch: list[_Asked], only_reads: bool) -> list[Outcome]:
         """What jobs come to in one transaction; only where one has to be undone alone, each with a way back."""
-        ids = list(dict.fromkeys(session for _, _, session, _ in batch if session is not None))
-        keys = list(dict.fromkeys(key for *_, key in batch if key is not None))
+        ids = list(dict.fromkeys(session for _, _, session, *_ in batch if session is not None))
+        keys = list(dict.fromkeys(key for *_, key, _ in batch if key is not None))
         for run in (self._run, self._run_with_way_back):
-            self.database.begin()
+            if only_reads:
+                self.database.look(by_key=True)
+            else:
+                self.database.begin()
             records = Records(self.database)
             try:
                 if len(batch) > 1:
@@ -108,6 +155,7 @@ class Store:
                 self.database.roll_back()
                 continue
             self.database.commit()
+            self._remains |= records.deleted > 0
             return outcomes
         raise AssertionError("a job with a way back is never half done")
 
