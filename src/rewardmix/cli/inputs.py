@@ -108,9 +108,11 @@ def reading_of(typed: Mapping[str, Any]) -> dict[str, Any]:
     """How a log is to be read, from the options of a command that reads one."""
     columns = {role: None if name == "none" else str(name) for role, name in options_of(typed["columns"]).items()}
     columns |= {role: typed[role] for role in ("visitor", "time") if typed[role] is not None}
-    named = {"horizon": "horizon", "gap": "session_gap", "bins": "bins", "fold": "fold", "skip_bad": "skip_bad"}
+    named = {"horizon": "horizon", "gap": "session_gap", "bins": "bins", "fold": "fold"}
     values = numbers_of("--rewards", typed["rewards"])
-    return {"columns": columns, "reward_values": values, **{name: typed[option] for option, name in named.items()}}
+    share = typed["skip_bad"]
+    chosen = {name: typed[option] for option, name in named.items()}
+    return {"columns": columns, "reward_values": values, "skip_bad": False if share is None else share, **chosen}
 
 
 def names_of(text: str | None) -> list[str]:

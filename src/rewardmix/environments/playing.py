@@ -14,9 +14,9 @@ from rewardmix._core.checks import Floats, as_count, refuse
 from rewardmix._core.limits import PLAYED_STEP, afford_episodes
 from rewardmix._core.streams import Role, generator, seed_for
 from rewardmix._core.widths import action_width, state_width
-from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy
+from rewardmix.reward_scale import SAME_REWARD
 
 
 def sizes_of(env: Any) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import MISSING, NO_EPISODE, STRANGE, Coding, Columns, decoded
 from rewardmix.logs.log import Compact, Problem, join_parts, loaded, stored
+from rewardmix.reward_scale import RewardScale
 
 (
     NO_EPISODE_ID,
@@ -193,12 +194,13 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a good row looks like."""
+    """What a good row looks like; ``reward_scale``: which of the values a reward counts as, where somebody said so."""
 
     num_states: int
     num_actions: int
     reward_values: tuple[float, ...]
     horizon: int = NO_LIMIT
+    reward_scale: RewardScale | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +215,8 @@ class Checked:
         rows: read.
         episodes: read, good and bad.
         longest: steps of the longest good episode.
+        reward: sizes of all its rewards, added.
+        reward_left_out: those of the bad episodes.
     """
 
     part: Any
@@ -222,6 +226,8 @@ class Checked:
     rows: int = 0
     episodes: int = 0
     longest: int = 0
+    reward: float = 0.0
+    reward_left_out: float = 0.0
 
 
 def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
@@ -230,9 +236,11 @@ def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) ->
     parts: list[Compact] = []
     ids: list[NDArray[np.int64]] = []
     rows = 0
+    rewards = np.zeros(2)
     for columns in whole_episodes(piece, coding):
         found, at = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
-        part, seen, _ = check_columns(columns, limits, found, at)
+        part, seen, which = check_columns(columns, limits, found, at)
+        rewards += reward_sizes(columns, seen.size, which)
         firsts = np.where((firsts < 0) & (at >= 0), at + rows, firsts)
         counts += found
         parts.append(part)
@@ -244,7 +252,18 @@ def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) ->
     borders = every[[0, -1]] if every.size else every
     problems = _described(piece, coding, limits, counts, firsts)
     longest = int(part.lengths.max(initial=0))
-    return Checked(stored(part, path), problems, borders, increasing, rows, int(every.size), longest)
+    sums = float(rewards.sum()), float(rewards[1])
+    return Checked(stored(part, path), problems, borders, increasing, rows, int(every.size), longest, *sums)
+
+
+def reward_sizes(columns: Columns, seen: int, good: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(2,): sizes of the finite rewards in good and in bad episodes, added in the order of the rows."""
+    bad = np.zeros(len(columns), np.int64)
+    if good.size < seen:
+        number = np.cumsum(np.append(False, columns.episode[1:] != columns.episode[:-1]))
+        bad = np.where(np.isin(np.arange(seen), good), 0, 1)[number]
+    sizes = np.where(np.isfinite(columns.reward), np.abs(columns.reward), 0.0)
+    return np.asarray(np.bincount(bad, weights=sizes, minlength=2), np.float64)
 
 
 def good_episodes(piece: Any, coding: Coding, limits: Limits) -> Compact:
@@ -329,6 +348,8 @@ def check_columns(
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
     bounds = np.asarray(limits.reward_values), limits.num_states, limits.num_actions, limits.horizon
     out = symbols, chances, lengths, last, which, ids
+    if limits.reward_scale is not None:
+        columns = replace(columns, reward=limits.reward_scale.counted(columns.reward))
     rows, kept, seen = check_episodes(columns.fixed(), bounds, counts, firsts, *out)
     if rows < size:
         symbols, chances = symbols[:rows].copy(), chances[:rows].copy()

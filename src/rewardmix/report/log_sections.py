@@ -26,11 +26,31 @@ def _types_section(info: FitInfo) -> dict[str, Any]:
     return {"title": "How many types", "paragraphs": [info.choice.sentence, text], "columns": columns, "rows": rows}
 
 
+def _levels_section(fitted: Fitted) -> list[dict[str, Any]]:
+    """Which rewards each level holds, where rewards were put into bins."""
+    scale, moments = fitted.info.schema.reward_scale, fitted.info.moments
+    if scale.cuts is None:
+        return []
+    counts = moments.outcomes.sum(axis=0)
+    rows = [
+        [interval, f"{value:.6g}", f"{count:,}"]
+        for interval, value, count, empty in zip(scale.intervals, scale.values, counts, scale.empty, strict=True)
+        if not empty
+    ]
+    text = (
+        "Rewards were put into bins, and each counts as the mean of its bin. The run keeps the bins: new logs, the "
+        "service and exported policies take rewards as they are."
+    )
+    columns = ["rewards", "count as", "of them in the log"]
+    return [{"title": "Levels of rewards", "paragraphs": [text], "columns": columns, "rows": rows}]
+
+
 def log_sections(fitted: Fitted) -> list[dict[str, Any]]:
     """Sections in the order of the page; every sentence stands in one of them."""
     info, schema = fitted.info, fitted.info.schema
     tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
     sections: list[dict[str, Any]] = [
+        *_levels_section(fitted),
         {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
         {
             "title": "What the log holds",

@@ -62,6 +62,7 @@ def write_log(records: Records, out: str | Path, until: int | None = None, horiz
         "num_actions": world["actions"],
         "horizon": max(columns["step"]) + 1,
         "reward_values": world["reward_values"],
+        **({"reward_cuts": world["reward_cuts"]} if "reward_cuts" in world else {}),
         "state_names": world["state_names"],
         "action_names": world["action_names"],
     }
