@@ -26,7 +26,7 @@ SAME_SHARE = 1e-6
 DIGITS_BELOW = 1 << 22
 """Above it neighbouring floats are about as far apart as rewards that count as equal."""
 
-FEW = 8
+_ONE_BY_ONE = 8
 """So few values are compared one by one."""
 
 NO_LEVEL = -1
@@ -101,7 +101,7 @@ class RewardScale:
 
     def counted(self, rewards: Floats) -> Floats:
         """What each reward counts as: the value of its level; numbers that belong to none stay as they are."""
-        if self.cuts is None and self.values.size <= FEW:
+        if self.cuts is None and self.values.size <= _ONE_BY_ONE:
             known = np.zeros(rewards.shape, np.bool_)
             for value in self.values:
                 known |= rewards == value

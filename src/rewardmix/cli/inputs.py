@@ -163,7 +163,7 @@ def method_of(text: str, *names: str) -> Any:
     return chosen("--method", text, {name: methods[name] for name in names})
 
 
-def log_in(source: Any, stack: ExitStack) -> Any:
+def log_in(source: Any, stack: ExitStack, skip_bad: bool | float = True) -> Any:
     """The log that is meant: the sessions of a store as a temporary file, anything else as it is."""
     from rewardmix.service.databases import is_store
     from rewardmix.service.exporting import export_log
@@ -171,8 +171,10 @@ def log_in(source: Any, stack: ExitStack) -> Any:
     if not isinstance(source, str) or not is_store(source):
         return source
     path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sessions.parquet"
-    done = export_log(source, path)
-    if done.left_out:
+    done = export_log(source, path, skip_bad=skip_bad)
+    for warning in done.warnings:
+        terminal.say(warning)
+    if done.left_out and not done.warnings:
         terminal.say(f"left out: {done.left_out} rows behind a state that the policy did not know")
     return str(path)
 

@@ -99,7 +99,7 @@ def read_log(source: Any, stack: ExitStack, reading: dict[str, Any]) -> Log:
 
     with terminal.bar("reading", 1.0) as show:
         return read(
-            inputs.log_in(source, stack),
+            inputs.log_in(source, stack, reading.get("skip_bad") or True),
             **reading,
             on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
         )
