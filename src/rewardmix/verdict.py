@@ -34,7 +34,7 @@ MOST_TIMES = 100.0
 
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "nobody paid": (
-        "Nobody paid: all {rewards:,.0f} rewards of this log are 0.",
+        "Nobody paid: every reward of this log is 0.",
         "Look for the rewards: is it the right column, and were sessions left out? No policy can be learned from this.",
     ),
     "add a type": (
@@ -162,7 +162,7 @@ def _trouble(grounds: Grounds) -> Verdict | None:
     """What speaks against the model itself."""
     found = {fact.what: fact for fact in grounds.facts}
     if "nobody paid" in found:
-        return _say("nobody paid", **found["nobody paid"].numbers)
+        return _say("nobody paid")
     if "one type short" in found:
         return _say("add a type", contexts=grounds.contexts, more=grounds.contexts + 1)
     for what in BROKEN:

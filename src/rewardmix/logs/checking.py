@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import MISSING, NO_EPISODE, STRANGE, Coding, Columns, decoded
+from rewardmix.logs.left_out import reward_sizes
 from rewardmix.logs.log import Compact, Problem, join_parts, loaded, stored
 from rewardmix.reward_scale import RewardScale
 
@@ -215,8 +216,7 @@ class Checked:
         rows: read.
         episodes: read, good and bad.
         longest: steps of the longest good episode.
-        reward: sizes of all its rewards, added.
-        reward_left_out: those of the bad episodes.
+        rewards: sizes of those in its good and in its bad episodes, added.
     """
 
     part: Any
@@ -226,8 +226,7 @@ class Checked:
     rows: int = 0
     episodes: int = 0
     longest: int = 0
-    reward: float = 0.0
-    reward_left_out: float = 0.0
+    rewards: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
 
 
 def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
@@ -235,12 +234,11 @@ def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) ->
     counts, firsts = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
     parts: list[Compact] = []
     ids: list[NDArray[np.int64]] = []
-    rows = 0
-    rewards = np.zeros(2)
+    rows, rewards = 0, np.zeros(2)
     for columns in whole_episodes(piece, coding):
         found, at = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
         part, seen, which = check_columns(columns, limits, found, at)
-        rewards += reward_sizes(columns, seen.size, which)
+        rewards += reward_sizes(columns.episode, columns.reward, seen.size, which)
         firsts = np.where((firsts < 0) & (at >= 0), at + rows, firsts)
         counts += found
         parts.append(part)
@@ -252,18 +250,7 @@ def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) ->
     borders = every[[0, -1]] if every.size else every
     problems = _described(piece, coding, limits, counts, firsts)
     longest = int(part.lengths.max(initial=0))
-    sums = float(rewards.sum()), float(rewards[1])
-    return Checked(stored(part, path), problems, borders, increasing, rows, int(every.size), longest, *sums)
-
-
-def reward_sizes(columns: Columns, seen: int, good: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(2,): sizes of the finite rewards in good and in bad episodes, added in the order of the rows."""
-    bad = np.zeros(len(columns), np.int64)
-    if good.size < seen:
-        number = np.cumsum(np.append(False, columns.episode[1:] != columns.episode[:-1]))
-        bad = np.where(np.isin(np.arange(seen), good), 0, 1)[number]
-    sizes = np.where(np.isfinite(columns.reward), np.abs(columns.reward), 0.0)
-    return np.asarray(np.bincount(bad, weights=sizes, minlength=2), np.float64)
+    return Checked(stored(part, path), problems, borders, increasing, rows, int(every.size), longest, rewards)
 
 
 def good_episodes(piece: Any, coding: Coding, limits: Limits) -> Compact:

@@ -73,8 +73,6 @@ class Histogram:
         middle = 2 * np.cumsum(self.counts) - self.counts
         number = middle * most // (2 * int(self.counts.sum()))
         begin = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
-        if begin.size == 1:
-            refuse("bins", most, f"more: nearly all rewards are {self.values[self.counts.argmax()]:g}, all in one bin")
         ends = np.append(begin[1:], self.counts.size)
         means = [float(self.sums[a:b].sum() / self.counts[a:b].sum()) for a, b in zip(begin, ends, strict=True)]
         return RewardScale(np.array(means), self.values[begin[1:]])

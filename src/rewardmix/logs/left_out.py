@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rewardmix._core.checks import as_number, refuse
+from rewardmix._core.checks import Floats, as_number, refuse
 
 LOUD = 0.01
 """Share of the sessions beyond which leaving them out is a headline."""
@@ -75,6 +76,23 @@ def as_skipped_share(skip_bad: Any) -> float | None:
     if not 0.0 <= share <= 1.0:
         refuse("skip_bad", share, "a share of the sessions between 0 and 1")
     return share
+
+
+def reward_sizes(episode: NDArray[np.int64], reward: Floats, seen: int, good: NDArray[np.int64]) -> Floats:
+    """(2,): sizes of the finite rewards in good and in bad episodes, added in the order of the rows.
+
+    Args:
+        episode: (N,) of each row.
+        reward: (N,).
+        seen: runs of rows of one episode.
+        good: which of these are good episodes.
+    """
+    bad = np.zeros(episode.size, np.int64)
+    if good.size < seen:
+        number = np.cumsum(np.append(False, episode[1:] != episode[:-1]))
+        bad = np.where(np.isin(np.arange(seen), good), 0, 1)[number]
+    sizes = np.where(np.isfinite(reward), np.abs(reward), 0.0)
+    return np.asarray(np.bincount(bad, weights=sizes, minlength=2), np.float64)
 
 
 def _percent(share: float) -> str:

@@ -169,7 +169,10 @@ def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Lo
     parts = [Compact.of(episodes[begin : begin + size], schema) for begin in range(0, len(episodes), size)]
     files = workers.files(part.rows for part in parts)
     rows = int(episodes.lengths.sum())
-    return Log(schema, tuple(map(stored, parts, files)), workers, Notes(rows, len(episodes), len(episodes)))
+    counts = np.bincount(episodes.outcomes[episodes.present], minlength=len(values))
+    paid = sum(count * abs(value) for count, value in zip(counts.tolist(), values, strict=True))
+    notes = Notes(rows, len(episodes), len(episodes), lost=LeftOut(0, len(episodes), rows=rows, paid=paid))
+    return Log(schema, tuple(map(stored, parts, files)), workers, notes)
 
 
 def _checked_log(
@@ -339,11 +342,11 @@ def _check_row_count(source: Source, checked: Sequence[Checked]) -> None:
 
 def _left_out(checked: Sequence[Checked], problems: Mapping[int, Problem], bad: int) -> LeftOut:
     """How much of the log the bad episodes are."""
-    total, lost = (sum(getattr(one, name) for one in checked) for name in ("reward", "reward_left_out"))
-    share = min(lost / total, 1.0) if 0.0 < total < math.inf else math.nan
+    paid, lost = sum((one.rewards for one in checked), start=np.zeros(2)).tolist()
+    share = lost / (paid + lost) if 0.0 < paid + lost < math.inf else math.nan
     nameless, missing = (problems[kind].count if kind in problems else 0 for kind in (NO_EPISODE_ID, BAD_REWARD))
     rows = sum(one.rows for one in checked)
-    return LeftOut(bad, sum(one.episodes for one in checked), nameless, rows, share, missing, total - lost)
+    return LeftOut(bad, sum(one.episodes for one in checked), nameless, rows, share, missing, paid)
 
 
 def _refuse_all(problems: Sequence[Problem], lost: LeftOut, most: float | None) -> None:

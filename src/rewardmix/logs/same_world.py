@@ -39,7 +39,7 @@ def check_world(argument: str, model: RewardMixingMDP, schema: LogSchema) -> Non
     cuts = schema.reward_scale.cuts
     if cuts is not None and not same_cuts(cuts, model.reward_scale.cuts):
         expected = f"those of the {argument}: reward_values=model.reward_scale"
-        refuse(argument, "a log whose rewards are in other bins than those of the model, or in none", expected)
+        refuse(argument, "a log whose rewards are in other bins than those of the model", expected)
     strange = ~np.isin(schema.reward_values, model.reward_values)
     if strange.any():
         value = schema.reward_values[strange][0].item()

@@ -28,21 +28,16 @@ def _types_section(info: FitInfo) -> dict[str, Any]:
 
 def _levels_section(fitted: Fitted) -> list[dict[str, Any]]:
     """Which rewards each level holds, where rewards were put into bins."""
-    scale, moments = fitted.info.schema.reward_scale, fitted.info.moments
+    scale = fitted.info.schema.reward_scale
     if scale.cuts is None:
         return []
-    counts = moments.outcomes.sum(axis=0)
-    rows = [
-        [interval, f"{value:.6g}", f"{count:,}"]
-        for interval, value, count, empty in zip(scale.intervals, scale.values, counts, scale.empty, strict=True)
-        if not empty
-    ]
+    levels = zip(scale.intervals, scale.values, scale.empty, strict=True)
+    rows = [[interval, f"{value:.6g}"] for interval, value, empty in levels if not empty]
     text = (
         "Rewards were put into bins, and each counts as the mean of its bin. The run keeps the bins: new logs, the "
         "service and exported policies take rewards as they are."
     )
-    columns = ["rewards", "count as", "of them in the log"]
-    return [{"title": "Levels of rewards", "paragraphs": [text], "columns": columns, "rows": rows}]
+    return [{"title": "Levels of rewards", "paragraphs": [text], "columns": ["rewards", "count as"], "rows": rows}]
 
 
 def log_sections(fitted: Fitted) -> list[dict[str, Any]]:
