@@ -1,5 +1,6 @@
 """A run knows the bins of its rewards: a log of revenue through every file and every way in."""
 
+import itertools
 import json
 import math
 import re
@@ -98,7 +99,9 @@ def test_a_week_goes_into_the_bins_of_the_week_before_on_the_command_line(folder
 
 def test_a_log_in_other_bins_is_another_world(fitted, frame):
     log = logs.read(frame, columns=COLUMNS, bins=3)
-    with pytest.raises(InputError, match=r"start: found a log whose rewards are in other bins .* model.reward_scale"):
+    with pytest.raises(
+        InputError, match=r"start: found a log whose rewards are in other bins .*reward_values=model.reward_scale"
+    ):
         logs.fit(log, start=fitted, resamples=0)
 
 
@@ -106,9 +109,9 @@ def test_the_report_says_what_the_levels_are(folder):
     result = json.loads((folder / "eur" / "result.json").read_text())
     section = next(one for one in result["sections"] if one["title"] == "Levels of rewards")
     cuts, values = result["world"]["reward_cuts"], result["world"]["reward_values"]
-    assert [row[0] for row in section["rows"]] == [
-        f"below {cuts[0]:g}", f"{cuts[0]:g} to below {cuts[1]:g}", f"{cuts[1]:g} to below {cuts[2]:g}", f"{cuts[2]:g} or more"
-    ]  # fmt: skip
+    edges = [f"{cut:g}" for cut in cuts]
+    middle = [f"{low} to below {high}" for low, high in itertools.pairwise(edges)]
+    assert [row[0] for row in section["rows"]] == [f"below {edges[0]}", *middle, f"{edges[-1]} or more"]
     assert [float(row[1]) for row in section["rows"]] == [pytest.approx(value, rel=1e-5) for value in values]
     assert "Levels of rewards" in (folder / "eur" / "report.html").read_text()
     assert result["warnings"] == []
