@@ -1,9 +1,8 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardmix import InputError, belief
+from rewardmix import belief
 from strategies import models
 
 
@@ -37,10 +36,3 @@ def test_batches_are_updated_row_by_row():
     likelihood = np.array([[0.9, 0.1], [0.5, 0.5]])
     expected = [belief.update(b, q) for b, q in zip(beliefs, likelihood, strict=True)]
     np.testing.assert_array_equal(belief.update(beliefs, likelihood), expected)
-
-
-def test_a_reward_has_an_outcome_or_is_refused():
-    values = np.array([-1.0, 0.5, 2.0])
-    assert [belief.outcome_of(v, values) for v in (-1.0, 0.5, 2.0, 0.5 + 1e-12)] == [0, 1, 2, 1]
-    with pytest.raises(InputError, match=r"reward: found 0.7, expected one of the reward values \[-1.0, 0.5, 2.0\]"):
-        belief.outcome_of(0.7, values)

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewardmix._core.checks import Floats, refuse
-
-SAME_REWARD = 1e-9
-"""A reward this near to a declared value is that value."""
+from rewardmix._core.checks import Floats
 
 
 def update(belief: Floats, likelihood: Floats) -> Floats:
@@ -44,12 +41,3 @@ def posterior(weights: Floats, likelihoods: Floats) -> Floats:
     for t in range(likelihoods.shape[-2]):
         beliefs.append(update(beliefs[-1], likelihoods[..., t, :]))
     return np.stack(beliefs, axis=-2)
-
-
-def outcome_of(reward: float, reward_values: Floats) -> int:
-    """The index z with reward_values[z] == reward."""
-    z = int(np.searchsorted(reward_values, reward))
-    for near in (z - 1, z):
-        if 0 <= near < reward_values.size and abs(reward_values[near] - reward) <= SAME_REWARD:
-            return near
-    refuse("reward", reward, f"one of the reward values {reward_values.tolist()}")

@@ -28,7 +28,7 @@ from rewardmix._core.checks import (
 )
 from rewardmix._core.storage import entry
 from rewardmix._core.widths import action_width, length_width, outcome_width, state_width, symbol_width
-from rewardmix.belief import SAME_REWARD
+from rewardmix.reward_scale import NO_LEVEL, RewardScale
 
 ABSENT = -1
 """Marks a step that did not take place."""
@@ -283,13 +283,11 @@ def room_for(
 
 def outcomes_of(rewards: Floats, present: NDArray[np.bool_], values: Floats) -> NDArray[Any]:
     """Index of each present reward among the increasing values; a reward that is none of them is refused."""
-    paid = np.where(present, rewards, values[0])
-    after = np.searchsorted(values, paid).clip(1, values.size - 1)
-    nearest = after - (paid - values[after - 1] <= values[after] - paid)
-    bad = present & (np.abs(values[nearest] - paid) > SAME_REWARD)
+    levels = RewardScale(values).levels(np.where(present, rewards, values[0]))
+    bad = levels == NO_LEVEL
     if bad.any():
         refuse(at("rewards", first(bad)), float(rewards[first(bad)]), f"one of the reward values {values.tolist()}")
-    return np.where(present, nearest, ABSENT).astype(outcome_width(values.size))
+    return np.where(present, levels, ABSENT).astype(outcome_width(values.size))
 
 
 def _shape_of(argument: str, array: NDArray[Any]) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from rewardmix import problems
 from rewardmix._core.algebra import dot, product
 from rewardmix._core.checks import Floats, Ints, as_count, as_number, as_seed, check_callback
 from rewardmix._core.streams import Role, seed_for
@@ -78,8 +79,17 @@ def evaluate(
         if isinstance(policy, Controller):
             return _exactly(controller_value(policy, model_or_env))
     count = as_count("episodes", episodes, least=2)
-    returns = simulate(policy, model_or_env, count, seed_for(seed, Role.EVALUATION), on_update=on_update).returns
-    return interval(returns, failure)
+    return interval(_returns(policy, model_or_env, count, seed_for(seed, Role.EVALUATION), on_update), failure)
+
+
+def _returns(policy: Policy, place: Any, count: int, seed: int, on_update: Callable[[int], None] | None) -> Floats:
+    """What each of so many episodes earns, in rewards as they are paid."""
+    world = problems.as_world("model_or_env", place)
+    if isinstance(world, RewardMixingMDP):
+        return simulate(policy, world, count, seed, on_update=on_update).returns
+    from rewardmix import environments  # a quarter of a second that models do not need
+
+    return environments.play_returns(world, policy, count, seed, on_update)
 
 
 def interval(returns: Floats, failure: float = 0.05) -> Evaluation:

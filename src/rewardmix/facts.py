@@ -208,6 +208,7 @@ SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "type less (standard error {error:.4f}).",
     "types in doubt": "{fewer:.0f} and {types:.0f} types predict episodes that were held out equally well ({gain:.4f} "
     "nats an episode apart, standard error {error:.4f}): in doubt {types:.0f} were taken, as one too many costs less.",
+    "nobody paid": "Nobody paid: every reward of this log is 0, so nothing tells types apart.",
     "one type": "One type predicts episodes that were held out as well as more do: there may be nothing to adapt to.",
     **{what: _BROKEN.format(deed=deed) for what, deed in BROKEN.items()},
     **{what: f"{clause[:1].upper()}{clause[1:]}." for what, clause in UNIDENTIFIED.items()},

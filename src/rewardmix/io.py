@@ -78,6 +78,8 @@ def _check_nothing_else(name: str, kind: str, expected: Packed, found: Packed) -
 
 def _pack_model(model: RewardMixingMDP) -> Packed:
     arrays: Arrays = {name: getattr(model, name) for name in ("initial", "weights", "rewards", "reward_values")}
+    if model.reward_scale.cuts is not None:  # files without are of any version
+        arrays["reward_cuts"] = model.reward_scale.cuts
     if model.is_sparse:
         rows = model.transition
         arrays |= {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
@@ -103,6 +105,7 @@ def _unpack_model(arrays: Arrays, meta: dict[str, Any]) -> RewardMixingMDP:
         stored_names(meta, "state_names"),
         stored_names(meta, "action_names"),
         stored_names(meta, "context_names") if "context_names" in meta else (),
+        arrays.get("reward_cuts"),
     )
 
 
@@ -131,6 +134,7 @@ def _unpack_belief_policy(arrays: Arrays, meta: dict[str, Any]) -> BeliefPolicy:
 def _pack_plan(plan: Plan) -> Packed:
     arrays, meta = storage.joined({"model": _pack_model(plan.model), "policy": pack_controller(plan.policy)})
     meta["policy"].pop("state_names", None)  # those of the model
+    arrays.pop("policy/reward_cuts", None)
     info = asdict(plan.info)
     for done in info["rounds"]:
         del done["seconds"]  # not part of the answer: the same plan is the same file

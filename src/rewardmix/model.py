@@ -26,7 +26,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,6 @@ from rewardmix._core.checks import (
     Floats,
     as_count,
     as_floats,
-    as_reward_values,
     at,
     check_probabilities,
     check_shape,
@@ -47,6 +46,7 @@ from rewardmix._core.checks import (
     shown,
 )
 from rewardmix._core.sparse_rows import checked, close
+from rewardmix.reward_scale import RewardScale
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -70,6 +70,7 @@ class RewardMixingMDP:
         state_names: S names for people, or empty.
         action_names: A names for people, or empty.
         context_names: M names of the types of episodes for people, or empty.
+        reward_cuts: (Z - 1,) where raw rewards were put into bins: the smallest of each value but the first; or None.
     """
 
     transition: Any
@@ -81,11 +82,13 @@ class RewardMixingMDP:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     context_names: tuple[str, ...] = ()
+    reward_cuts: InitVar[Floats | None] = None  # ``reward_scale`` has them
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, reward_cuts: Floats | None) -> None:
         initial = as_floats("initial", self.initial, (None,))
         weights = as_floats("weights", self.weights, (None,))
-        values = as_reward_values(self.reward_values)
+        scale = RewardScale(self.reward_values, reward_cuts)
+        values = scale.values
         rewards = _rewards(self.rewards, weights, initial.size, values)
         transition = _transition(self.transition, initial.size, rewards.shape[2])
         check_probabilities("initial", initial, "states")
@@ -102,6 +105,7 @@ class RewardMixingMDP:
             "state_names": _names("state_names", self.state_names, initial.size),
             "action_names": _names("action_names", self.action_names, rewards.shape[2]),
             "context_names": _names("context_names", self.context_names, weights.size),
+            "reward_cuts": scale.cuts,
         }.items():
             object.__setattr__(self, name, value)
 
@@ -146,6 +150,11 @@ class RewardMixingMDP:
     def num_values(self) -> int:
         """Z, the number of reward values."""
         return int(self.reward_values.size)
+
+    @cached_property
+    def reward_scale(self) -> RewardScale:
+        """Which of the values a reward counts as."""
+        return RewardScale(self.reward_values, vars(self)["reward_cuts"])
 
     @property
     def is_sparse(self) -> bool:

@@ -16,7 +16,7 @@ reward, and its value in any model is exact. A belief policy updates a posterior
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -34,7 +34,6 @@ from rewardmix._core.checks import (
     as_indices,
     as_instance,
     as_number,
-    as_reward_values,
     check_probabilities,
     owned,
     quoted,
@@ -46,6 +45,7 @@ from rewardmix._core.storage import Arrays, Packed, entry
 from rewardmix._core.widths import width_of
 from rewardmix.model import RewardMixingMDP
 from rewardmix.prediction import Predicting
+from rewardmix.reward_scale import RewardScale
 
 
 class Policy(Protocol):
@@ -133,6 +133,7 @@ class Controller(Predicting):
         first: (S,) node at step 0 for each first state.
         reward_values: (Z,).
         state_names: S names that ``start`` and ``observe`` take for states too, or empty.
+        reward_cuts: (Z - 1,) where raw rewards are put into bins, as in a model; or None.
     """
 
     actions: tuple[Ints, ...]
@@ -140,9 +141,11 @@ class Controller(Predicting):
     first: Ints
     reward_values: Floats
     state_names: tuple[str, ...] = ()
+    reward_cuts: InitVar[Floats | None] = None  # ``reward_scale`` has them
 
-    def __post_init__(self) -> None:
-        values = as_reward_values(self.reward_values)
+    def __post_init__(self, reward_cuts: Floats | None) -> None:
+        scale = RewardScale(self.reward_values, reward_cuts)
+        values = scale.values
         actions = as_tables("actions", self.actions)
         given = as_instance("successors", self.successors, tuple)
         if len(actions) != len(given):
@@ -156,8 +159,13 @@ class Controller(Predicting):
         if len(self.state_names) not in (0, first.size):
             refuse("state_names", f"{len(self.state_names)} names", f"{first.size} names, or none")
         parts = {"actions": actions, "successors": successors, "first": first, "reward_values": values}
-        for name, value in parts.items():
+        for name, value in (parts | {"reward_cuts": scale.cuts}).items():
             object.__setattr__(self, name, value)
+
+    @cached_property
+    def reward_scale(self) -> RewardScale:
+        """Which of the values a reward counts as."""
+        return RewardScale(self.reward_values, vars(self)["reward_cuts"])
 
     @property
     def horizon(self) -> int:
@@ -217,7 +225,7 @@ class Controller(Predicting):
         step, state, node = memory
         _check_step(step, len(self.actions))
         following = _as_index("next_state", next_state, self.first.size, self.state_names)
-        outcome = bayes.outcome_of(reward, self.reward_values)
+        outcome = self.reward_scale.level(reward)
         return step + 1, following, int(self.successors[step][state, node, outcome])
 
 
@@ -273,7 +281,7 @@ class BeliefPolicy(Predicting):
         _check_step(step, self.model.horizon)
         played = _as_index("action", action, self.model.num_actions, self.model.action_names)
         following = _as_index("next_state", next_state, self.model.num_states, self.model.state_names)
-        outcome = bayes.outcome_of(reward, self.model.reward_values)
+        outcome = self.model.reward_scale.level(reward)
         return step + 1, following, bayes.update(belief, self.model.laws[:, state, played, outcome])
 
 
@@ -412,6 +420,8 @@ def _check_step(step: int, horizon: int) -> None:
 def pack_controller(policy: Controller) -> Packed:
     """Arrays and numbers, for a file."""
     arrays: Arrays = {"first": policy.first, "reward_values": policy.reward_values}
+    if policy.reward_scale.cuts is not None:  # files without are of any version
+        arrays["reward_cuts"] = policy.reward_scale.cuts
     for t, (actions, successors) in enumerate(zip(policy.actions, policy.successors, strict=True)):
         arrays |= {f"actions.{t}": actions, f"successors.{t}": successors}
     names = {"state_names": policy.state_names} if policy.state_names else {}  # files without are of any version
@@ -427,6 +437,7 @@ def unpack_controller(arrays: Arrays, meta: dict[str, Any]) -> Controller:
         arrays["first"],
         arrays["reward_values"],
         stored_names(meta, "state_names") if "state_names" in meta else (),
+        arrays.get("reward_cuts"),
     )
 
 

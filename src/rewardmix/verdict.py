@@ -1,7 +1,8 @@
 """What to make of a run, and what to do next: one verdict, from its numbers and its facts.
 
-The gravest reason comes first: a type too few, an assumption that the episodes contradict, a world that does not pay
-what the model says. Then: is there anything to adapt to, is enough of it had, and has anybody played the policy?
+The gravest reason comes first: a log without rewards, a type too few, an assumption that the episodes contradict, a
+world that does not pay what the model says. Then: is there anything to adapt to, is enough of it had, and has anybody
+played the policy?
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ MOST_TIMES = 100.0
 """Beyond so many times the episodes there were, more of them are no advice."""
 
 VERDICTS: Mapping[str, tuple[str, str]] = {
+    "nobody paid": (
+        "Nobody paid: every reward of this log is 0.",
+        "Look for the rewards: is it the right column, and were sessions left out? No policy can be learned from this.",
+    ),
     "add a type": (
         "There are more types than {contexts:.0f}.",
         "Add a type: run again with {more:.0f} types, or let the episodes say how many.",
@@ -156,6 +161,8 @@ def verdict_on(grounds: Grounds) -> Verdict:
 def _trouble(grounds: Grounds) -> Verdict | None:
     """What speaks against the model itself."""
     found = {fact.what: fact for fact in grounds.facts}
+    if "nobody paid" in found:
+        return _say("nobody paid")
     if "one type short" in found:
         return _say("add a type", contexts=grounds.contexts, more=grounds.contexts + 1)
     for what in BROKEN:

@@ -338,7 +338,7 @@ def csv_columns(named, declared):
 
 
 def options_of(rng, plain):
-    options = {"skip_bad": rng.random() < 0.7}
+    options = {"skip_bad": 1.0 if rng.random() < 0.7 else False}
     if rng.random() < 0.4:
         options["horizon"] = rng.choice([1, 3, 5, 5, 6, 9])
     if rng.random() < 0.3:

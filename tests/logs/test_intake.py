@@ -347,7 +347,7 @@ def test_missing_rewards_stay_missing_in_bins():
     rows["reward"][[0, 9]] = np.nan, np.inf
     with pytest.raises(InputError, match="rewards that are NaN or missing: 2"):
         logs.read(pa.table(rows), bins=5)
-    assert logs.read(pa.table(rows), bins=5, skip_bad=True).notes.skipped == 2
+    assert logs.read(pa.table(rows), bins=5, skip_bad=1.0).notes.skipped == 2
 
 
 @pytest.mark.parametrize("text", [False, True])

@@ -71,7 +71,7 @@ def test_a_last_next_state_far_outside_the_states_is_an_unknown_state(given, far
     source = given(table({"next_state": pa.int64()}, next_state=following))
     with pytest.raises(InputError, match=r"unknown states: 1, first in episode 9, step 0 .* and next state -?\d+"):
         logs.read(source, **DECLARED)
-    assert len(logs.read(source, skip_bad=True, **DECLARED)) == 2
+    assert len(logs.read(source, skip_bad=1.0, **DECLARED)) == 2
 
 
 def test_the_smallest_number_of_four_bytes_is_a_state_and_not_a_missing_one(given):
@@ -160,7 +160,7 @@ def test_rewards_of_every_type(given, kind, missing):
     if missing:
         with pytest.raises(InputError, match="rewards that are NaN or missing: 1, first in episode 9"):
             logs.read(source)
-        assert logs.read(source, skip_bad=True).schema.reward_values.tolist() == [0.0, 1.0]
+        assert logs.read(source, skip_bad=1.0).schema.reward_values.tolist() == [0.0, 1.0]
     else:
         assert logs.read(source).episodes().outcomes.tolist() == [[0, 1, 1], [0, 0, -1], [1, -1, -1]]
 
@@ -173,7 +173,7 @@ def test_unsigned_states_beyond_the_signed_ones_are_unknown(given):
         source = given(table(**{**rows, "state": state}))
         with pytest.raises(InputError, match=rf"unknown states: {1 + len(nulls)}, first in episode 8.*state 1844"):
             logs.read(source, **DECLARED)
-        log = logs.read(source, skip_bad=True)
+        log = logs.read(source, skip_bad=1.0)
         assert (len(log), log.schema.num_states) == (2, 3)
 
 
@@ -291,7 +291,7 @@ def test_rows_without_an_episode_in_two_places_can_be_skipped(given):
     source = given(table(episode=pa.array([None, 7, None, 8, 8, 9], pa.int64()), step=[0, 0, 0, 0, 1, 0]))
     with pytest.raises(InputError, match="rows without an episode: 2"):
         logs.read(source)
-    assert logs.read(source, skip_bad=True).episodes().states.tolist() == [[1, -1, -1], [2, 0, -1], [1, -1, -1]]
+    assert logs.read(source, skip_bad=1.0).episodes().states.tolist() == [[1, -1, -1], [2, 0, -1], [1, -1, -1]]
 
 
 @pytest.mark.parametrize(("kind", "least"), [(pa.int64(), -(2**63)), (pa.uint64(), 2**63)])
@@ -462,7 +462,8 @@ def test_csv_that_cannot_be_meant_is_refused(tmp_path, text):
         ({"reward_values": "x"}, "reward_values: found"),
         ({"rows_per_part": 0}, "rows_per_part: found 0"),
         ({"rows_per_part": 1.5}, "rows_per_part: found 1.5"),
-        ({"skip_bad": "no"}, "skip_bad: found 'no', expected True or False"),
+        ({"skip_bad": "no"}, "skip_bad: found 'no', expected True, False, or the largest share"),
+        ({"skip_bad": 1.5}, "skip_bad: found 1.5, expected a share of the sessions between 0 and 1"),
         ({"state_names": "aab"}, r"state_names\[1\]: found 'a' a second time"),
         ({"state_names": [1, 2, 3]}, r"state_names\[0\]: found int 1"),
         ({"state_names": 3}, "state_names: found int"),

@@ -88,7 +88,7 @@ def test_no_chance_of_an_action_that_was_taken(bad, tmp_path):
     rows["propensity"][7] = bad
     with pytest.raises(InputError, match=r"propensities that are no chance above 0 and at most 1: 1, first in episode"):
         logs.read(pa.table(rows))
-    log = logs.read(pa.table(rows), skip_bad=True)
+    log = logs.read(pa.table(rows), skip_bad=1.0)
     assert len(log) == 19
     assert (log.sample(100).propensity == 0.3333).all()
 

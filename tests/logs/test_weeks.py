@@ -76,7 +76,7 @@ def test_bad_episodes_are_not_in_the_table():
     bad = [names[0], names[70], names[149]]
     for name in bad:
         frame.loc[frame.index[frame["episode"] == name][0], "reward"] = float("nan")
-    table = logs.posterior_types(MODEL, frame, skip_bad=True, rows_per_part=30)
+    table = logs.posterior_types(MODEL, frame, skip_bad=1.0, rows_per_part=30)
     assert table.column("episode").to_pylist() == [name for name in names if name not in bad]
     kept = [k for k, name in enumerate(names) if name not in bad]
     assert np.allclose(chances_of(table), chances_plainly(MODEL, EPISODES)[kept], atol=1e-12)

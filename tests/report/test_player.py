@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -202,3 +203,64 @@ def test_possible_next_states_are_listed():
 def test_json_has_no_number_that_readers_refuse():
     text = as_json({"a": np.array([1.0, np.nan, np.inf]), 2: (np.float64(0.1), np.int64(3), np.bool_(True))})
     assert json.loads(text) == {"a": [1.0, None, None], "2": [0.1, 3, True]}
+
+
+LEVELS = """
+import { readFileSync } from "node:fs";
+import { createSession, isEmpty, outcomeOf } from "./player.mjs";
+const { policy, rewards } = JSON.parse(readFileSync("levels.json", "utf8"));
+const refused = [NaN, Infinity, "3", null].map((bad) => {
+  try { outcomeOf(policy, bad); return "taken"; } catch (error) { return error.message; }
+});
+const session = createSession(policy, 0).observe(52.71, 1);
+console.log(JSON.stringify({
+  levels: rewards.map((reward) => outcomeOf(policy, reward)),
+  empty: policy.reward_values.map((_, z) => isEmpty(policy, z)),
+  refused, total: session.total, belief: session.belief,
+}));
+"""
+
+
+def test_the_player_puts_raw_rewards_into_the_bins_of_the_policy(node, tmp_path):
+    """The twin of RewardScale.level, on numbers at, near and far from cuts and values, and on printed ones."""
+    rng = np.random.default_rng(0)
+    cuts = np.array([-np.finfo(float).max, -0.005, 0.005, 21.3, 40.0])
+    model = problems.make(
+        "random",
+        states=3,
+        actions=2,
+        horizon=4,
+        seed=1,
+        reward_values=(-50.0, -14.24, 0.0, 10.10277, 36.29199562711191, 52.0),
+    )
+    model = replace(model, reward_cuts=cuts)
+    scale = model.reward_scale
+    edges = np.concatenate([cuts[1:], scale.values, [float(f"{value:g}") for value in scale.values]])
+    near = np.concatenate([edges + step for step in (0, 1e-12, -1e-12, 4e-10, -4e-10, 1e-8, -1e-8, 1e-3, -1e-3)])
+    rewards = np.concatenate(
+        [near, rng.normal(0, 30, 500), rng.normal(0, 30, 500).round(2), [1e300, -1e300, 1e7 + 0.3]]
+    )
+    data = playable(plan(model).policy, model)
+    (tmp_path / "levels.json").write_text(as_json({"policy": data, "rewards": rewards}))
+    found = json.loads(run(node, tmp_path, LEVELS))
+    assert found["levels"] == scale.levels(rewards).tolist()
+    assert found["empty"] == scale.empty.tolist() == [True, *[False] * 5]
+    assert all("expected a finite number" in message for message in found["refused"])
+    assert found["total"] == 52.71
+    action = plan(model).policy.act(plan(model).policy.start(0), np.random.default_rng(0))
+    expected = belief.update(model.weights, model.laws[:, 0, action, 5])
+    np.testing.assert_allclose(found["belief"], expected, rtol=1e-12)
+
+
+def test_the_player_is_strict_without_bins_but_takes_printed_values(node, tmp_path):
+    values = (-14.24, 0.0, 10.10277, 36.29199562711191)
+    model = problems.make("random", states=3, actions=2, horizon=4, seed=1, reward_values=values)
+    rewards = [-14.24, 0, 10.1028, 36.292, 36.2919956, 10.10277 * (1 + 5e-7)]
+    data = playable(plan(model).policy, model)
+    assert "reward_cuts" not in data
+    (tmp_path / "levels.json").write_text(as_json({"policy": data, "rewards": rewards}))
+    script = LEVELS.replace("observe(52.71, 1)", "observe(36.292, 1)").replace("[NaN,", "[36.3, 0.001, NaN,")
+    found = json.loads(run(node, tmp_path, script))
+    assert found["levels"] == model.reward_scale.levels(np.array(rewards)).tolist() == [0, 1, 2, 3, 3, 2]
+    assert found["total"] == values[3]
+    assert all("reward: found" in message for message in found["refused"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -79,6 +80,10 @@ ALLOCATIONS = 20_000
 """Objects between two searches for garbage; Python's 700 are a tenth of all that a short command does."""
 
 
+SKIPPED = 0.1
+"""Share of the episodes that ``--skip-bad`` may leave out where no number is typed, as ``skip_bad=True`` does."""
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and exit with what became of it."""
     if arguments is None:  # the process is ours alone
@@ -90,13 +95,24 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     when_imported("rewardmix._core.jit", "rewardmix.cli.terminal", "announce_compiling")
     try:
-        code = app(arguments, prog_name="rewardmix", standalone_mode=False)
+        typed = sys.argv[1:] if arguments is None else arguments
+        code = app(with_shares(typed), prog_name="rewardmix", standalone_mode=False)
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to be said
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
         _end(error)
     sys.exit(code or 0)
+
+
+def with_shares(arguments: Sequence[str]) -> list[str]:
+    """What was typed, ``--skip-bad`` without a number behind it with the share that it stands for."""
+    out: list[str] = []
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        number = re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|inf", following)
+        alone = word == "--skip-bad" and "--" not in out and not number
+        out.append(f"--skip-bad={SKIPPED}" if alone else word)
+    return out
 
 
 def _end(error: BaseException) -> NoReturn:

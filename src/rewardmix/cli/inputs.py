@@ -108,9 +108,11 @@ def reading_of(typed: Mapping[str, Any]) -> dict[str, Any]:
     """How a log is to be read, from the options of a command that reads one."""
     columns = {role: None if name == "none" else str(name) for role, name in options_of(typed["columns"]).items()}
     columns |= {role: typed[role] for role in ("visitor", "time") if typed[role] is not None}
-    named = {"horizon": "horizon", "gap": "session_gap", "bins": "bins", "fold": "fold", "skip_bad": "skip_bad"}
+    named = {"horizon": "horizon", "gap": "session_gap", "bins": "bins", "fold": "fold"}
     values = numbers_of("--rewards", typed["rewards"])
-    return {"columns": columns, "reward_values": values, **{name: typed[option] for option, name in named.items()}}
+    share = typed["skip_bad"]
+    chosen = {name: typed[option] for option, name in named.items()}
+    return {"columns": columns, "reward_values": values, "skip_bad": False if share is None else share, **chosen}
 
 
 def names_of(text: str | None) -> list[str]:
@@ -161,7 +163,7 @@ def method_of(text: str, *names: str) -> Any:
     return chosen("--method", text, {name: methods[name] for name in names})
 
 
-def log_in(source: Any, stack: ExitStack) -> Any:
+def log_in(source: Any, stack: ExitStack, skip_bad: bool | float = True) -> Any:
     """The log that is meant: the sessions of a store as a temporary file, anything else as it is."""
     from rewardmix.service.databases import is_store
     from rewardmix.service.exporting import export_log
@@ -169,8 +171,10 @@ def log_in(source: Any, stack: ExitStack) -> Any:
     if not isinstance(source, str) or not is_store(source):
         return source
     path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sessions.parquet"
-    done = export_log(source, path)
-    if done.left_out:
+    done = export_log(source, path, skip_bad=skip_bad)
+    for warning in done.warnings:
+        terminal.say(warning)
+    if done.left_out and not done.warnings:
         terminal.say(f"left out: {done.left_out} rows behind a state that the policy did not know")
     return str(path)
 

@@ -29,7 +29,7 @@ def check_command(
     gap: options.GapOption = None,
     bins: options.BinsOption = None,
     fold: options.FoldOption = None,
-    skip_bad: options.SkipBadOption = False,
+    skip_bad: options.SkipBadOption = None,
     seed: options.Seed = 0,
 ) -> None:
     """Read a log without learning from it: what is repaired, what it holds, whether it keeps to the assumptions."""
@@ -46,7 +46,7 @@ def check_command(
         show_line("asking about assumptions")
         found = logs.check(data, num_contexts=number, seed=seed)
     terminal.say(f"assumptions, asked of {terminal.counted(found.episodes, 'episode')}:")
-    for sentence in found.sentences:
+    for sentence in found.sentences[len(found.warnings) :]:
         terminal.say(f"- {sentence}")
     schema = data.schema
     terminal.answer(
@@ -57,6 +57,7 @@ def check_command(
         actions=schema.num_actions,
         horizon=schema.horizon,
         reward_values=schema.reward_values,
+        warnings=found.warnings,
         notes=data.notes.sentences,
         assumptions=dataclasses.asdict(found),
         sentences=found.sentences,
@@ -74,20 +75,25 @@ def posterior_command(
     visitor: options.VisitorOption = None,
     time: options.TimeOption = None,
     gap: options.GapOption = None,
-    skip_bad: options.SkipBadOption = False,
+    skip_bad: options.SkipBadOption = None,
 ) -> None:
     """Write which session of a log was probably of which type."""
     reading = inputs.reading_of({**locals(), "bins": None, "fold": None})
     from rewardmix import logs
+    from rewardmix.logs.same_world import reading_like
     from rewardmix.logs.writing import write_table
 
     inputs.check_file("--out", out)
     model = inputs.model_of_run("RUN", run)
+    source: Any = log[0] if len(log) == 1 else log
     with ExitStack() as stack:
-        source = inputs.log_in(log[0] if len(log) == 1 else log, stack)
-        stack.enter_context(terminal.live_line())("reading")
-        table = logs.posterior_types(model, source, **reading)
+        data = read_log(source, stack, reading_like(model, source, reading))
+        stack.enter_context(terminal.live_line())("asking for types")
+        table = logs.posterior_types(model, data)
     write_table(out, table)
+    lost = data.notes.left_out
+    if lost.headline:
+        terminal.say(lost.headline)
     found = table.column("type").to_numpy()
     answers = []
     for m, name in enumerate(model.type_labels):
@@ -96,7 +102,7 @@ def posterior_command(
         answers.append({"type": name, "episodes": most, "share": share})
         terminal.say(f"{name}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
     terminal.say(f"{terminal.counted(len(table), 'episode')} in {out}")
-    terminal.answer(saved=str(out), episodes=len(table), types=answers)
+    terminal.answer(saved=str(out), episodes=len(table), types=answers, left_out=dataclasses.asdict(lost))
 
 
 MOST_MOVED = 10
@@ -152,6 +158,8 @@ def _show_log(data: Log) -> None:
     from rewardmix.report.words import dates
 
     schema, notes = data.schema, data.notes
+    if notes.left_out.headline:
+        terminal.say(notes.left_out.headline)
     when = f", {dates(*notes.span)}" if notes.span else ""
     values: list[Any] = [f"{value:.6g}" for value in schema.reward_values]
     shown = ", ".join(values if len(values) <= 6 else [*values[:3], "...", values[-1]])

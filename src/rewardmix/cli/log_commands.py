@@ -33,7 +33,7 @@ def fit_command(
     gap: options.GapOption = None,
     bins: options.BinsOption = None,
     fold: options.FoldOption = None,
-    skip_bad: options.SkipBadOption = False,
+    skip_bad: options.SkipBadOption = None,
     seed: options.Seed = 0,
     resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 8,
     pessimism: Annotated[
@@ -98,7 +98,7 @@ def read_log(source: Any, stack: ExitStack, reading: dict[str, Any]) -> Log:
 
     with terminal.bar("reading", 1.0) as show:
         return read(
-            inputs.log_in(source, stack),
+            inputs.log_in(source, stack, reading.get("skip_bad") or True),
             **reading,
             on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
         )
@@ -125,7 +125,8 @@ def _show_fitted(fitted: Fitted) -> None:
         f"{fitted.model.num_contexts} types with weights "
         + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
     )
-    terminal.say(f"{EVIDENCE['planned']}: {fitted.plan.lower:.4f}; with lower rewards {info.support.cautious:.4f}")
+    planned, cautious = map(terminal.fixed, (fitted.plan.lower, info.support.cautious))
+    terminal.say(f"{EVIDENCE['planned']}: {planned}; with lower rewards {cautious}")
     if info.off_policy is not None and info.off_policy.supported:
         value = info.off_policy
         terminal.say(f"{EVIDENCE['logged']}: {value.value:.4f} ({value.lower:.4f} .. {value.upper:.4f})")

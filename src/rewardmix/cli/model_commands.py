@@ -173,6 +173,9 @@ def export_command(
         str | None, typer.Option(help="json: the model that beliefs follow; model.safetensors beside POLICY if none.")
     ] = None,
     player: Annotated[Path | None, typer.Option(help="json: also write the JavaScript module that plays it.")] = None,
+    skip_bad: Annotated[
+        float | None, typer.Option("--skip-bad", help="parquet: share of sessions that unknown states may cut. [0.1]")
+    ] = None,
 ) -> None:
     """Write a model for a general POMDP solver, a policy as plain data for any front end, or sessions as a log."""
     inputs.check_file("--out", out)
@@ -180,7 +183,7 @@ def export_command(
     if form is ExportFormat.JSON:
         _export_policy(source, model, out, player)
     elif form is ExportFormat.PARQUET:
-        _export_sessions(source, out)
+        _export_sessions(source, out, skip_bad)
     else:
         _export_model(source, form, out, discount)
 
@@ -218,12 +221,14 @@ def _export_policy(source: str, model: str | None, out: Path | None, player: Pat
         terminal.echo(f"saved: {player}", err=out is None)
 
 
-def _export_sessions(source: str, out: Path | None) -> None:
+def _export_sessions(source: str, out: Path | None, skip_bad: float | None) -> None:
     from rewardmix.service import export_log
 
     if out is None:
         refuse("--out", "nothing", "a file to write the log to")
-    done = export_log(source, out)
+    done = export_log(source, out, skip_bad=True if skip_bad is None else skip_bad)
+    for warning in done.warnings:
+        terminal.echo(warning)
     terminal.echo(f"{done.sessions} sessions with {done.rows} steps")
     _tell_saved(out)
 

@@ -36,7 +36,9 @@ ContextsOption = Annotated[str, typer.Option(help="Number of hidden types, or au
 HorizonOption = Annotated[int | None, typer.Option(help="Most steps of an episode. [the longest]")]
 ColumnsOption = Annotated[str, typer.Option(help="How columns are called: state=page,action=button")]
 RewardsOption = Annotated[str | None, typer.Option(help="Values that a reward can take: 0,1. [those that occur]")]
-SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out episodes with problems.")]
+SkipBadOption = Annotated[
+    float | None, typer.Option("--skip-bad", help="Leave out episodes with problems, up to this share of all. [0.1]")
+]
 TimeOption = Annotated[str | None, typer.Option(help="A column of times that orders the rows instead of steps.")]
 VisitorOption = Annotated[
     str | None, typer.Option(help="A column of visitors, to be cut into sessions by --time and --gap.")

@@ -95,7 +95,9 @@ def _wrapped(text: str) -> str:
 
 
 def show_headline(summary: Mapping[str, Any]) -> None:
-    """What to make of a run, what to do next, and what the types are."""
+    """What was left out, what to make of a run, what to do next, and what the types are."""
+    for warning in summary.get("warnings") or ():
+        say(warning)
     say(summary["verdict"]["sentence"])
     say(f"Next: {summary['verdict']['advice']}")
     for told in summary["types"]:
@@ -105,7 +107,7 @@ def show_headline(summary: Mapping[str, Any]) -> None:
 
 def answer_run(out: Path, summary: Mapping[str, Any]) -> None:
     """The headline of a run as JSON; ``result.json`` of its folder holds everything."""
-    told = ("title", "seed", "command", "verdict", "types", "recognition")
+    told = ("title", "seed", "command", "warnings", "verdict", "types", "recognition")
     kept = (*told, "answer", "comparison", "certificate", "unanswered", "earned")
     files = {"folder": str(out), "report": str(out / "report.html")}
     answer(**files, episodes=summary["world"]["episodes"], **{name: summary.get(name) for name in kept})

@@ -10,13 +10,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rewardmix._core.checks import Floats, as_count, refuse
+from rewardmix._core.checks import Floats, InputError, as_count, refuse
 from rewardmix._core.limits import PLAYED_STEP, afford_episodes
 from rewardmix._core.streams import Role, generator, seed_for
 from rewardmix._core.widths import action_width, state_width
-from rewardmix.belief import SAME_REWARD
 from rewardmix.episodes import ABSENT, Episodes
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy, Policy
+from rewardmix.reward_scale import RewardScale
 
 
 def sizes_of(env: Any) -> tuple[int, int]:
@@ -60,6 +60,15 @@ def reward_values_of(env: Any) -> Floats | None:
     return None if values is None else np.asarray(values, np.float64)
 
 
+def play_returns(
+    env: Any, policy: Policy, episodes: int, seed: int = 0, on_update: Callable[[int], None] | None = None
+) -> Floats:
+    """(K,): what ``play`` earns in each episode, in rewards as the environment pays them, whatever they count as."""
+    sheet = _fill_sheet(env, policy, episodes, seed, on_update=on_update)
+    returns: Floats = np.where(sheet.actions >= 0, sheet.rewards, 0.0).sum(axis=1)
+    return returns
+
+
 def play(
     env: Any,
     policy: Policy,
@@ -76,10 +85,33 @@ def play(
     A vector environment plays one episode in each of its copies, then the next, so that short ones do not count more.
 
     The horizon, if it is not given, is the environment's own, or that of a policy that was made for fewer steps; reward
-    values that neither the caller nor the environment tells are those that the policy knows.
+    values that neither the caller nor the environment tells are those that the policy knows, in its bins if it has any.
     ``go_on`` leaves the random numbers of an environment that was seeded before as they are.
     The environment is seeded at the first reset only, so that its episodes differ.
     """
+    sheet = _fill_sheet(env, policy, episodes, seed, horizon, reward_values, go_on, on_update)
+    scale = sheet.scale
+    return Episodes.from_arrays(
+        sheet.states,
+        sheet.actions,
+        sheet.rewards if scale is None or scale.cuts is None else scale.counted(sheet.rewards),
+        num_states=sheet.num_states,
+        num_actions=sheet.num_actions,
+        lengths=(sheet.actions >= 0).sum(axis=1),
+        reward_values=None if scale is None else scale.values,
+    )
+
+
+def _fill_sheet(
+    env: Any,
+    policy: Policy,
+    episodes: int,
+    seed: int,
+    horizon: int | None = None,
+    reward_values: Floats | None = None,
+    go_on: bool = False,
+    on_update: Callable[[int], None] | None = None,
+) -> _Sheet:
     num_states, num_actions = sizes_of(env)
     _check_plays(policy, num_states, num_actions)
     if horizon is None:
@@ -89,8 +121,8 @@ def play(
     length = as_count("horizon", horizon)
     afford_episodes(episodes, length, PLAYED_STEP)
     declared = reward_values_of(env) if reward_values is None else reward_values
-    values = getattr(policy, "reward_values", None) if declared is None else declared
-    sheet = _Sheet(episodes, length, (num_states, num_actions), values)
+    scale = _scale_of(policy) if declared is None else RewardScale(declared)
+    sheet = _Sheet(episodes, length, (num_states, num_actions), scale)
     rng = generator(seed, Role.PLAYED_ACTIONS)
     own = None if go_on and was_seeded(env) else seed_for(seed, Role.PLAYED_ENVIRONMENT)
     copies = env.num_envs if is_vector(env) else 1
@@ -102,22 +134,25 @@ def play(
             _play_alone(env, policy, rng, sheet, begin, now, go_on)
         if on_update:
             on_update(min(begin + copies, episodes))
-    return Episodes.from_arrays(
-        sheet.states,
-        sheet.actions,
-        sheet.rewards,
-        num_states=num_states,
-        num_actions=num_actions,
-        lengths=(sheet.actions >= 0).sum(axis=1),
-        reward_values=values,
-    )
+    return sheet
+
+
+def _scale_of(policy: Any) -> RewardScale | None:
+    """The rewards that a policy knows; of one that follows beliefs only its bins count."""
+    values = getattr(policy, "reward_values", None)
+    if values is not None:
+        own: RewardScale | None = getattr(policy, "reward_scale", None)
+        return RewardScale(values) if own is None else own
+    inner = getattr(policy, "policy", policy)  # of one that explores
+    scale = getattr(inner, "reward_scale", None) or getattr(getattr(inner, "model", None), "reward_scale", None)
+    return scale if scale is not None and scale.cuts is not None else None
 
 
 class _Sheet:
     """What was played, checked as it is written down."""
 
-    def __init__(self, episodes: int, length: int, sizes: tuple[int, int], values: Floats | None) -> None:
-        self.length, self.num_states, self.values = length, sizes[0], values
+    def __init__(self, episodes: int, length: int, sizes: tuple[int, int], scale: RewardScale | None) -> None:
+        self.length, (self.num_states, self.num_actions), self.scale = length, sizes, scale
         self.states = np.full((episodes, length + 1), ABSENT, state_width(sizes[0]))
         self.actions = np.full((episodes, length), ABSENT, action_width(sizes[1]))
         self.rewards = np.full((episodes, length), np.nan)
@@ -130,7 +165,7 @@ class _Sheet:
     def step(self, episode: int, t: int, action: int, reward: Any, state: Any) -> int:
         """An action, its reward, and the state after it."""
         self.actions[episode, t] = action
-        self.rewards[episode, t] = _checked_reward(reward, self.values, episode, t)
+        self.rewards[episode, t] = _checked_reward(reward, self.scale, episode, t)
         self.states[episode, t + 1] = checked = _checked_state(state, self.num_states, episode, t + 1)
         return checked
 
@@ -205,11 +240,14 @@ def _checked_state(state: Any, num_states: int, episode: int, step: int) -> int:
     return int(state)
 
 
-def _checked_reward(reward: Any, values: Floats | None, episode: int, step: int) -> float:
+def _checked_reward(reward: Any, scale: RewardScale | None, episode: int, step: int) -> float:
     if not np.isfinite(reward):
         refuse(f"reward of episode {episode}, step {step}", reward, "a finite number")
-    if values is not None and np.abs(values - reward).min() > SAME_REWARD:
-        refuse(f"reward of episode {episode}, step {step}", reward, expected_rewards(values.tolist()))
+    if scale is not None:
+        try:
+            scale.level(float(reward))
+        except InputError:
+            refuse(f"reward of episode {episode}, step {step}", reward, expected_rewards(scale.values.tolist()))
     return float(reward)
 
 

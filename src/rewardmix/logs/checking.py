@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from rewardmix._core.jit import kernel
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import MISSING, STRANGE, Coding, Columns, decoded, runs_of
+from rewardmix.logs.left_out import reward_sizes
 from rewardmix.logs.log import Compact, Problem, join_parts, loaded, stored
+from rewardmix.reward_scale import RewardScale
 
 (
     NO_EPISODE_ID,
@@ -193,12 +195,13 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a good row looks like."""
+    """What a good row looks like; ``reward_scale``: which of the values a reward counts as, where somebody said so."""
 
     num_states: int
     num_actions: int
     reward_values: tuple[float, ...]
     horizon: int = NO_LIMIT
+    reward_scale: RewardScale | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +216,7 @@ class Checked:
         rows: read.
         episodes: read, good and bad.
         longest: steps of the longest good episode.
+        rewards: sizes of those in its good and in its bad episodes, added.
     """
 
     part: Any
@@ -222,6 +226,7 @@ class Checked:
     rows: int = 0
     episodes: int = 0
     longest: int = 0
+    rewards: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
 
 
 def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) -> Checked:
@@ -229,10 +234,11 @@ def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) ->
     counts, firsts = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
     parts: list[Compact] = []
     ids: list[NDArray[np.int64]] = []
-    rows = 0
+    rows, rewards = 0, np.zeros(2)
     for columns in whole_episodes(piece, coding):
         found, at = np.zeros(PROBLEM_KINDS, np.int64), np.full(PROBLEM_KINDS, -1, np.int64)
-        part, seen, _ = check_columns(columns, limits, found, at)
+        part, seen, which = check_columns(columns, limits, found, at)
+        rewards += reward_sizes(columns.episode, columns.reward, seen.size, which)
         firsts = np.where((firsts < 0) & (at >= 0), at + rows, firsts)
         counts += found
         parts.append(part)
@@ -244,7 +250,7 @@ def check_piece(piece: Any, path: str | None, coding: Coding, limits: Limits) ->
     borders = every[[0, -1]] if every.size else every
     problems = _described(piece, coding, limits, counts, firsts)
     longest = int(part.lengths.max(initial=0))
-    return Checked(stored(part, path), problems, borders, increasing, rows, int(every.size), longest)
+    return Checked(stored(part, path), problems, borders, increasing, rows, int(every.size), longest, rewards)
 
 
 def good_episodes(piece: Any, coding: Coding, limits: Limits) -> Compact:
@@ -331,6 +337,8 @@ def check_columns(
     lengths, last = np.empty(size, np.int32), np.empty(size, np.int32)
     bounds = np.asarray(limits.reward_values), limits.num_states, limits.num_actions, limits.horizon
     out = symbols, chances, lengths, last, which, ids
+    if limits.reward_scale is not None:
+        columns = replace(columns, reward=limits.reward_scale.counted(columns.reward))
     rows, kept, seen = check_episodes(columns.fixed(), bounds, counts, firsts, *out)
     if rows < size:
         symbols, chances = symbols[:rows].copy(), chances[:rows].copy()

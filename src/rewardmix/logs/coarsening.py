@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from rewardmix._core.checks import Floats, refuse
 from rewardmix.logs import arrow
-from rewardmix.logs.columns import Bins, Folding, Names, label_counts, numbers, to_nine_digits
+from rewardmix.logs.columns import Folding, Names, label_counts, numbers
 from rewardmix.logs.log import Repair
 from rewardmix.logs.sources import Source
 from rewardmix.logs.workers import Workers
+from rewardmix.reward_scale import RewardScale, to_nine_digits
 
 MOST_DISTINCT = 1 << 20
 """Different rewards that are counted one by one; of more, those that agree in four digits are counted together."""
@@ -67,14 +68,14 @@ class Histogram:
         values, counts, sums = (np.concatenate(pair) for pair in pairs)
         return Histogram.of(values, counts, sums, self.together or other.together)
 
-    def bins(self, most: int) -> Bins:
+    def bins(self, most: int) -> RewardScale:
         """At most so many bins of about equal counts: a reward is in bin floor(most * rank / total), by middle rank."""
         middle = 2 * np.cumsum(self.counts) - self.counts
         number = middle * most // (2 * int(self.counts.sum()))
         begin = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
         ends = np.append(begin[1:], self.counts.size)
         means = [float(self.sums[a:b].sum() / self.counts[a:b].sum()) for a, b in zip(begin, ends, strict=True)]
-        return Bins(tuple(self.values[begin[1:]].tolist()), tuple(means))
+        return RewardScale(np.array(means), self.values[begin[1:]])
 
 
 def paid(piece: Any, names: Names) -> Histogram:
@@ -89,7 +90,7 @@ def paid(piece: Any, names: Names) -> Histogram:
     return found
 
 
-def bins_for(source: Source, most: int | None, workers: Workers) -> tuple[Bins | None, tuple[Repair, ...]]:
+def bins_for(source: Source, most: int | None, workers: Workers) -> tuple[RewardScale | None, tuple[Repair, ...]]:
     """Bins for the rewards of a log, if there are more different ones than that; and what it does to them."""
     if most is None:
         return None, ()

@@ -26,10 +26,6 @@ EXACT = 1 << 53
 NOBODY = -(1 << 63)
 """The number of rows without an episode. An episode can have it too: ``absent`` tells them apart."""
 
-DIGITS_BELOW = 1 << 22
-"""Above it neighbouring floats are about as far apart as rewards that count as equal."""
-
-
 @dataclass(frozen=True)
 class Names:
     """How the columns are called.
@@ -63,25 +59,6 @@ class Names:
     def listed(self) -> list[str]:
         """The names that are in use."""
         return list(self.roles.values())
-
-
-@dataclass(frozen=True)
-class Bins:
-    """Rewards in bins.
-
-    Attributes:
-        borders: the smallest reward of each bin but the first.
-        values: what a reward of each bin counts as.
-    """
-
-    borders: tuple[float, ...]
-    values: tuple[float, ...]
-
-    def __call__(self, rewards: Floats) -> Floats:
-        """What rewards count as; what is not finite stays."""
-        finite = np.isfinite(rewards)
-        place = np.searchsorted(self.borders, to_nine_digits(np.where(finite, rewards, 0.0)), side="right")
-        return np.where(finite, np.asarray(self.values)[place], rewards)
 
 
 @dataclass(frozen=True)
@@ -120,7 +97,6 @@ class Coding:
         state_names: index -> label, if the states are labels.
         action_names: index -> label, if the actions are labels.
         first_step: number of the first step, 0 or 1.
-        bins: of the rewards, if they are put into bins.
         folding: of the states, if rare ones are one.
     """
 
@@ -129,7 +105,6 @@ class Coding:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     first_step: int = 0
-    bins: Bins | None = None
     folding: Folding | None = None
 
 
@@ -184,14 +159,13 @@ def decoded(table: Any, coding: Coding) -> Columns:
     if coding.first_step:
         step = np.where(step <= STRANGE, step, step - np.int32(coding.first_step))
     following = none if names.next_state is None else _states(table, names.next_state, coding)
-    paid = numbers(table.column(names.reward), names.reward)
     episodes, absent = episodes_of(table.column(names.episode), names.episode)
     return Columns(
         episodes,
         step,
         _states(table, names.state, coding),
         _indices(table, names.action, coding.action_names),
-        paid if coding.bins is None else coding.bins(paid),
+        numbers(table.column(names.reward), names.reward),
         following,
         np.empty(0) if names.propensity is None else numbers(table.column(names.propensity), names.propensity),
         absent,
@@ -205,12 +179,6 @@ def numbers(column: Any, name: str) -> Floats:
     if column.type != pa.float64():
         column = column.cast(pa.float64(), safe=False)
     return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
-
-
-def to_nine_digits(paid: Floats) -> Floats:
-    """Finite values to nine digits after the point, where floats of that size have so many."""
-    small = np.abs(paid) < DIGITS_BELOW
-    return np.where(small, np.round(np.where(small, paid, 0.0), 9), paid) + 0.0
 
 
 def distinct_numbers(column: Any, name: str) -> Floats:

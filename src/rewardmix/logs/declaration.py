@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from rewardmix._core.checks import as_count, refuse
-from rewardmix.logs.columns import Bins, Folding, Names
+from rewardmix.logs.columns import Folding, Names
+from rewardmix.logs.left_out import as_skipped_share
 from rewardmix.logs.log_schema import MOST_VALUES, as_distinct_rewards, as_horizon, as_names
 from rewardmix.logs.times import Pause, as_pause
+from rewardmix.reward_scale import RewardScale
 
 VISITOR = "visitor"
 """A role in the place of the episode: visitors whose sessions end where they pause."""
@@ -30,6 +32,16 @@ class Declared:
     reward_values: tuple[float, ...] | None = None
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
+    reward_cuts: tuple[float, ...] | None = None
+
+    @property
+    def reward_scale(self) -> RewardScale | None:
+        """Which of the declared values a reward counts as."""
+        if self.reward_values is None:
+            return None
+        return RewardScale(
+            np.asarray(self.reward_values), None if self.reward_cuts is None else np.asarray(self.reward_cuts)
+        )
 
     def completed(self, metadata: Mapping[str, Any]) -> Declared:
         """Where nothing is said, what the files say about themselves."""
@@ -39,30 +51,45 @@ class Declared:
             name: value if (value := getattr(self, name)) not in (None, ()) else metadata.get(name, value)
             for name in Declared.__dataclass_fields__
         }
+        if self.reward_values is not None:  # which are cut as the caller says, or not at all
+            filled["reward_cuts"] = self.reward_cuts
         return as_declared(**filled)
 
-    def coarsened(self, bins: Bins | None, folding: Folding | None) -> Declared:
-        """With the values of bins, and the states that folding leaves."""
-        found = self if bins is None else replace(self, reward_values=bins.values)
+    def coarsened(self, bins: RewardScale | None, folding: Folding | None) -> Declared:
+        """With the bins of rewards, and the states that folding leaves."""
+        found = self if bins is None else _on_scale(self, bins)
         if folding is None:
             return found
         return replace(found, num_states=len(folding.names), state_names=folding.names)
 
 
+def _on_scale(declared: Declared, scale: RewardScale) -> Declared:
+    cuts = None if scale.cuts is None else tuple(scale.cuts.tolist())
+    return replace(declared, reward_values=tuple(scale.values.tolist()), reward_cuts=cuts)
+
+
 def as_declared(
-    horizon: Any, reward_values: Any, num_states: Any, num_actions: Any, state_names: Any, action_names: Any
+    horizon: Any,
+    reward_values: Any,
+    num_states: Any,
+    num_actions: Any,
+    state_names: Any,
+    action_names: Any,
+    reward_cuts: Any = None,
 ) -> Declared:
-    """What somebody says about a log, checked."""
+    """What somebody says about a log, checked; ``reward_values`` may be a whole scale."""
+    if not isinstance(reward_values, RewardScale) and reward_values is not None:
+        reward_values = RewardScale(as_distinct_rewards(reward_values), reward_cuts)
     states = None if num_states is None else as_count("num_states", num_states)
     actions = None if num_actions is None else as_count("num_actions", num_actions)
-    return Declared(
+    declared = Declared(
         states,
         actions,
         None if horizon is None else as_horizon(horizon),
-        None if reward_values is None else tuple(as_distinct_rewards(reward_values).tolist()),
-        as_names("state_names", state_names, states),
-        as_names("action_names", action_names, actions),
+        state_names=as_names("state_names", state_names, states),
+        action_names=as_names("action_names", action_names, actions),
     )
+    return declared if reward_values is None else _on_scale(declared, reward_values)
 
 
 @dataclass(frozen=True)
@@ -73,13 +100,13 @@ class Wishes:
         pause: that ends a session of a visitor; None: episodes are known.
         bins: for rewards; None: they stay as they are.
         fold: how often a state has to be seen to stay; None: all do.
-        skip_bad: whether episodes with problems are left out.
+        most_left_out: share of the episodes that may be left out because of problems; None: a problem is an error.
     """
 
     pause: Pause | None
     bins: int | None
     fold: int | None
-    skip_bad: bool
+    most_left_out: float | None
 
     def check(self, declared: Declared, *, table: bool) -> None:
         """Refuse what contradicts what was declared, or what needs the rows of a table."""
@@ -94,7 +121,7 @@ class Wishes:
 
     def of(self, declared: Declared) -> Declared:
         """What was declared, without what bins and folding find anew."""
-        found = declared if self.bins is None else replace(declared, reward_values=None)
+        found = declared if self.bins is None else replace(declared, reward_values=None, reward_cuts=None)
         return found if self.fold is None else replace(found, num_states=None, state_names=())
 
 
@@ -102,10 +129,8 @@ def as_wishes(pause: Pause | None, bins: object, fold: object, skip_bad: object)
     """What may be done to the rows, checked."""
     if bins is not None and as_count("bins", bins, least=2) > MOST_VALUES:
         refuse("bins", bins, f"from 2 to {MOST_VALUES}")
-    if not isinstance(skip_bad, bool | np.bool_):
-        refuse("skip_bad", repr(skip_bad), "True or False")
     number = None if bins is None else as_count("bins", bins)
-    return Wishes(pause, number, None if fold is None else as_count("fold", fold), bool(skip_bad))
+    return Wishes(pause, number, None if fold is None else as_count("fold", fold), as_skipped_share(skip_bad))
 
 
 def labelled(names: Names, declared: Declared) -> frozenset[str]:

@@ -62,10 +62,21 @@ class FitInfo:
     sentences: tuple[str, ...]
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What has to be said before any result."""
+        headline = self.notes.left_out.headline
+        return (headline,) if headline else ()
+
+    @property
+    def _unpaid(self) -> list[Fact]:
+        """That no reward differs from 0, if so."""
+        return [Fact("nobody paid", "measured")] if self.notes.left_out.paid == 0.0 else []
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
-        """The number of contexts that was chosen, what the log contradicts, and whether the world pays as planned."""
+        """That nobody paid, how many types were chosen, what the log contradicts, whether it pays as planned."""
         chosen = () if self.choice is None else (self.choice.fact,)
-        return (*chosen, *(finding.fact for finding in self.checkup.broken), *self.disagreement)
+        return (*self._unpaid, *chosen, *(finding.fact for finding in self.checkup.broken), *self.disagreement)
 
     @property
     def disagreement(self) -> list[Fact]:

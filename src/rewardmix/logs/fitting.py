@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, quoted, refuse
@@ -188,7 +189,7 @@ def fit(
     number = int(settings.num_contexts) if choice is None else max(2, choice.num_contexts)
     question = settings.question(number, data.schema)
     recovery, passes = _recovered(data, evidence, len(sample), question, notify)
-    recovery = replace(recovery, model=_named(recovery.model, data.schema))
+    recovery = replace(recovery, model=_named(recovery.model, data.schema, settings.start))
     notify(Progress("plan"))
     bold = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
     visits = moments.samples.reshape(data.schema.num_states, -1)
@@ -268,9 +269,14 @@ def _recovered(
     return recovery, steps
 
 
-def _named(model: RewardMixingMDP, schema: LogSchema) -> RewardMixingMDP:
+def _named(model: RewardMixingMDP, schema: LogSchema, start: RewardMixingMDP | None) -> RewardMixingMDP:
+    """With the names of the log, and its bins or those of the run before."""
     end = ("end",) * (model.num_states - schema.num_states) if schema.state_names else ()
-    return replace(model, state_names=(*schema.state_names, *end), action_names=schema.action_names)
+    scale = schema.reward_scale
+    if scale.cuts is None and start is not None and np.isin(start.reward_values, model.reward_values).all():
+        scale = start.reward_scale  # episodes that were made of its levels
+    cuts = scale.with_values(model.reward_values).cuts
+    return replace(model, state_names=(*schema.state_names, *end), action_names=schema.action_names, reward_cuts=cuts)
 
 
 def _criterion(sample: Compact, model: RewardMixingMDP, schema: LogSchema) -> dict[int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any
 
 from rewardmix._core.checks import as_count, as_seed
@@ -14,6 +15,22 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery import choose_contexts
 
 
+@dataclass(frozen=True, eq=False)
+class LogCheckup(Checkup):
+    """Whether the assumptions hold in a log, and what is to be said of the log before.
+
+    Attributes:
+        warnings: that many episodes were left out, if so.
+    """
+
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All in words, the warnings first."""
+        return (*self.warnings, *super().sentences)
+
+
 def check(
     log: Any,
     *,
@@ -23,7 +40,7 @@ def check(
     seed: int = 0,
     executor: Executor | None = None,
     **reading: Any,
-) -> Checkup:
+) -> LogCheckup:
     """Test what the method takes for granted on the episodes themselves.
 
     Args:
@@ -43,11 +60,14 @@ def check(
     as_seed("seed", seed)
     automatic = isinstance(num_contexts, str) and num_contexts == "auto"
     contexts = 2 if automatic else as_count("num_contexts", num_contexts)
+    warnings: tuple[str, ...] = ()
     if isinstance(log, Episodes) and not reading:
         episodes = log
     else:
         data = as_log(log, executor, reading)
         episodes = data.sample(SAMPLE, seed).episodes(data.schema)
+        warnings = tuple(filter(None, [data.notes.left_out.headline]))
     if automatic and model is None:
         contexts = max(2, choose_contexts(episodes, seed=seed).num_contexts)
-    return check_assumptions(episodes, num_contexts=contexts, model=model, level=level, seed=seed)
+    found = check_assumptions(episodes, num_contexts=contexts, model=model, level=level, seed=seed)
+    return LogCheckup(**vars(found), warnings=warnings)

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from rewardmix._core.checks import refuse
 from rewardmix._core.limits import afford_episodes
 from rewardmix._core.streams import Role, generator
 from rewardmix.episodes import ABSENT, Episodes, room_for
+from rewardmix.logs.left_out import LeftOut
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.workers import Callback, Workers, reported
 from rewardmix.moments import Moments
@@ -228,6 +229,7 @@ class Notes:
         name: of the source.
         repairs: what was done to the rows so that they can be read.
         span: from when to when it is, as 2026-11-16T09:30:00, if its rows have times.
+        lost: what ``left_out`` is to say.
     """
 
     rows: int
@@ -238,6 +240,16 @@ class Notes:
     name: str = "episodes in memory"
     repairs: tuple[Repair, ...] = ()
     span: tuple[str, str] | None = None
+    lost: InitVar[LeftOut | None] = None
+
+    def __post_init__(self, lost: LeftOut | None) -> None:
+        object.__setattr__(self, "lost", lost)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """How much of the log was dropped."""
+        lost: LeftOut | None = vars(self)["lost"]
+        return LeftOut(self.skipped, self.episodes, rows=self.rows) if lost is None else lost
 
     @property
     def skipped(self) -> int:

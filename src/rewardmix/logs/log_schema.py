@@ -7,14 +7,14 @@ a row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rewardmix._core.checks import Floats, as_count, as_reward_values, at, first, refuse
-from rewardmix.belief import SAME_REWARD
 from rewardmix.logs import arrow
 from rewardmix.logs.columns import (
     LARGEST_INDEX,
@@ -22,9 +22,9 @@ from rewardmix.logs.columns import (
     Names,
     distinct_numbers,
     labels,
-    to_nine_digits,
     whole_numbers,
 )
+from rewardmix.reward_scale import SAME_REWARD, RewardScale, to_nine_digits
 
 MOST_STATE_ACTIONS = 1 << 24
 """More are surely identifiers that were meant as something else; and x*Z + z has to fit into four bytes."""
@@ -44,6 +44,7 @@ class LogSchema:
         reward_values: (Z,), increasing.
         state_names: S labels in the order of the indices, or empty if states were whole numbers already.
         action_names: A labels, or empty.
+        reward_cuts: (Z - 1,) where rewards were put into bins: the smallest of each value but the first; or None.
     """
 
     num_states: int
@@ -52,8 +53,9 @@ class LogSchema:
     reward_values: Floats
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
+    reward_cuts: InitVar[Floats | None] = None  # ``reward_scale`` has them
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, reward_cuts: Floats | None) -> None:
         as_count("num_states", self.num_states)
         as_count("num_actions", self.num_actions)
         as_horizon(self.horizon)
@@ -64,6 +66,7 @@ class LogSchema:
             advice += "measurements that should be rounded?"
             refuse("log", found, f"at most {MOST_STATE_ACTIONS} in all; {advice}")
         object.__setattr__(self, "reward_values", values)
+        object.__setattr__(self, "reward_cuts", RewardScale(values, reward_cuts).cuts)
         object.__setattr__(self, "state_names", as_names("state_names", self.state_names, self.num_states))
         object.__setattr__(self, "action_names", as_names("action_names", self.action_names, self.num_actions))
 
@@ -75,8 +78,12 @@ class LogSchema:
 
     @property
     def _key(self) -> tuple[object, ...]:
-        values = tuple(self.reward_values.tolist())
-        return self.num_states, self.num_actions, self.horizon, values, self.state_names, self.action_names
+        return self.num_states, self.num_actions, self.horizon, self.reward_scale, self.state_names, self.action_names
+
+    @cached_property
+    def reward_scale(self) -> RewardScale:
+        """Which of the values a reward counts as."""
+        return RewardScale(self.reward_values, vars(self)["reward_cuts"])
 
     @property
     def num_values(self) -> int:
@@ -150,7 +157,8 @@ class FoundValues:
     def __add__(self, other: FoundValues) -> FoundValues:
         every = {role: self[role] | other[role] for role in self.values | other.values}
         if len(every.get("reward", ())) > MOST_VALUES:
-            advice = "a few values; put them into bins (bins=20), round them, or declare reward_values"
+            advice = "a few values: bins=20, or --bins 20 when typed, keeps every row and counts each reward as the mean of its "
+            advice += "bin, which drops differences within a bin; or round them, or declare reward_values"
             refuse("rewards", f"more than {MOST_VALUES} different values", advice)
         return FoundValues({role: found if role == "reward" else _ends(found) for role, found in every.items()})
 

@@ -28,7 +28,8 @@ def posterior_types(model: Any, log: Any, *, executor: Executor | None = None, *
 
     Returns:
         a pyarrow table with one row an episode: the column that names it (visitor and time of its first row too, if
-        sessions were made of them), ``type``, the most probable from 1, and ``chance_1``, ``chance_2``, ...
+        sessions were made of them), ``type``, the most probable from 1, and ``chance_1``, ``chance_2``, ...; if many
+        episodes were left out, the metadata of its schema say so under ``left_out``.
     """
     world = as_model("model", model)
     data = as_log(log, executor, reading_like(world, log, reading))
@@ -37,7 +38,9 @@ def posterior_types(model: Any, log: Any, *, executor: Executor | None = None, *
     sizes = [len(part) for part in data.parts]
     origins = data.origins or np.cumsum([0, *sizes])[:-1].tolist()
     tables = data.workers.map(_types, data.parts, origins, common=(data.schema, mixture))
-    return arrow.library().concat_tables(list(tables), promote_options="permissive")
+    whole = arrow.library().concat_tables(list(tables), promote_options="permissive")
+    headline = data.notes.left_out.headline
+    return whole.replace_schema_metadata({"left_out": headline}) if headline else whole
 
 
 def _types(part: Any, origin: Origin | int, schema: LogSchema, mixture: Mixture) -> Any:

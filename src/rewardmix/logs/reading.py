@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from rewardmix._core.checks import InputError, as_count, check_callback, quoted,
 from rewardmix.episodes import Episodes
 from rewardmix.logs import arrow
 from rewardmix.logs.checking import (
+    BAD_REWARD,
+    NO_EPISODE_ID,
     NO_LIMIT,
     PROBLEM_KINDS,
     UNSORTED,
@@ -28,9 +31,10 @@ from rewardmix.logs.checking import (
     good_episodes,
 )
 from rewardmix.logs.coarsening import bins_for, folding_for
-from rewardmix.logs.columns import Bins, Coding, Folding, Names
+from rewardmix.logs.columns import Coding, Folding, Names
 from rewardmix.logs.declaration import Declared, as_declared, as_names_and_pause, as_wishes, labelled
 from rewardmix.logs.identities import Origin
+from rewardmix.logs.left_out import LeftOut
 from rewardmix.logs.log import Compact, Log, Notes, Problem, Repair, StoredPart, stored
 from rewardmix.logs.log_schema import FoundValues, LogSchema, find_values
 from rewardmix.logs.minari import is_dataset, read_minari
@@ -39,6 +43,7 @@ from rewardmix.logs.sessions import Room, cut_at_pauses, sorted_by_step, sorted_
 from rewardmix.logs.sources import Source, source_of
 from rewardmix.logs.times import Pause
 from rewardmix.logs.workers import Callback, Workers, as_executor, reported
+from rewardmix.reward_scale import RewardScale
 
 ROWS_PER_PART = 1 << 21
 """Enough to make starting a part cheap, few enough for many parts to be in memory."""
@@ -49,7 +54,7 @@ def read(
     *,
     columns: Mapping[str, str | None] | None = None,
     horizon: int | None = None,
-    reward_values: ArrayLike | None = None,
+    reward_values: ArrayLike | RewardScale | None = None,
     num_states: int | None = None,
     num_actions: int | None = None,
     state_names: Sequence[str] = (),
@@ -57,7 +62,7 @@ def read(
     session_gap: float | str | timedelta | None = None,
     bins: int | None = None,
     fold: int | None = None,
-    skip_bad: bool = False,
+    skip_bad: bool | float = False,
     rows_per_part: int = ROWS_PER_PART,
     executor: Executor | None = None,
     on_update: Callback | None = None,
@@ -73,7 +78,8 @@ def read(
             steps; "visitor" one that is in the place of the episode if only visitors are known: their sessions end
             where they pause.
         horizon: most steps of an episode; left out, the longest episode has it.
-        reward_values: values a reward can take; left out, those that occur.
+        reward_values: values a reward can take, or the scale of a run (``model.reward_scale``), which puts rewards into
+            the bins of that run; left out, those that occur.
         num_states: S; left out, one more than the largest, or the number of labels.
         num_actions: A, likewise.
         state_names: labels in the order of their indices; left out, those that occur, sorted.
@@ -82,7 +88,8 @@ def read(
         bins: rewards of more different values than this are put into so many bins of about equal counts, and count as
             the mean of their bin.
         fold: states that were seen fewer times than this count as one, called "other".
-        skip_bad: drop episodes with problems instead of refusing the log; ``log.notes`` says how many.
+        skip_bad: drop episodes with problems instead of refusing the log: True up to a tenth of them, a number up to
+            that share; ``log.notes.left_out`` says how many, and what share of the reward they hold.
         rows_per_part: about how many rows are read, kept and worked on at a time.
         executor: who reads, a ``concurrent.futures.Executor`` (``process_pool(n)``) or a Dask client; left out, this
             process. Files have to be at the same paths for all workers.
@@ -107,8 +114,8 @@ def read(
     declared = wishes.of(declared.completed(found.metadata))
     binned, done = bins_for(found, wishes.bins, workers)
     folding, folded = folding_for(found, wishes.fold, workers)
-    prepared = Prepared(found, declared.coarsened(binned, folding), binned, folding, (*repairs, *done, *folded))
-    return _checked_log(prepared, room, workers, wishes.skip_bad, on_update)
+    prepared = Prepared(found, declared.coarsened(binned, folding), folding, (*repairs, *done, *folded))
+    return _checked_log(prepared, room, workers, wishes.most_left_out, on_update)
 
 
 def as_log(log: Any, executor: Executor | None, reading: Mapping[str, Any]) -> Log:
@@ -126,7 +133,6 @@ class Prepared:
 
     source: Source
     declared: Declared
-    bins: Bins | None
     folding: Folding | None
     repairs: tuple[Repair, ...]
 
@@ -164,10 +170,15 @@ def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Lo
     parts = [Compact.of(episodes[begin : begin + size], schema) for begin in range(0, len(episodes), size)]
     files = workers.files(part.rows for part in parts)
     rows = int(episodes.lengths.sum())
-    return Log(schema, tuple(map(stored, parts, files)), workers, Notes(rows, len(episodes), len(episodes)))
+    counts = np.bincount(episodes.outcomes[episodes.present], minlength=len(values))
+    paid = sum(count * abs(value) for count, value in zip(counts.tolist(), values, strict=True))
+    notes = Notes(rows, len(episodes), len(episodes), lost=LeftOut(0, len(episodes), rows=rows, paid=paid))
+    return Log(schema, tuple(map(stored, parts, files)), workers, notes)
 
 
-def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: bool, on_update: Callback | None) -> Log:
+def _checked_log(
+    prepared: Prepared, room: Room, workers: Workers, most_left_out: float | None, on_update: Callback | None
+) -> Log:
     source, declared, repairs = prepared.source, prepared.declared, prepared.repairs
     coding, limits = _agreed(prepared, workers)
     checked = _checked(source.pieces, coding, limits, workers, on_update)
@@ -183,16 +194,18 @@ def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: boo
     listed = tuple(problems[kind] for kind in sorted(problems))
     episodes, kept = sum(one.episodes for one in checked), sum(len(one.part) for one in checked)
     _check_row_count(source, checked)
-    if problems and not skip_bad:
-        _refuse_all(listed, episodes - kept, episodes)
+    lost = _left_out(checked, problems, episodes - kept)
+    if problems and (most_left_out is None or lost.share > most_left_out):
+        _refuse_all(listed, lost, most_left_out)
     if not kept:
         found = f"{episodes} episodes, all of them bad" if episodes else "no episodes"
         refuse("log", found, "at least one good episode")
     horizon = declared.horizon or max(one.longest for one in checked)
     sizes = limits.num_states, limits.num_actions, horizon, np.asarray(limits.reward_values)
     labels = coding.state_names or declared.state_names, coding.action_names or declared.action_names
-    schema = LogSchema(*sizes, *labels)
-    notes = Notes(sum(one.rows for one in checked), episodes, kept, listed, cut, source.name, repairs, source.span)
+    cuts = None if declared.reward_scale is None else declared.reward_scale.cuts
+    schema = LogSchema(*sizes, *labels, cuts)
+    notes = Notes(lost.rows, episodes, kept, listed, cut, source.name, repairs, source.span, lost)
     good = [(one.part, Origin(piece, coding, limits, source.about)) for one, piece in zip(checked, pieces, strict=True)
             if len(one.part)]  # fmt: skip
     return Log(schema, tuple(part for part, _ in good), workers, notes, tuple(origin for _, origin in good))
@@ -239,12 +252,13 @@ def _agreed(prepared: Prepared, workers: Workers) -> tuple[Coding, Limits]:
         _check_labels(names.action, "actions", actions, declared.num_actions)
     first_step = 1 if min(found["step"], default=0) == 1 else 0
     coding = Coding(names, texts, states if by_name[0] else (), actions if by_name[1] else (), first_step)
-    coding = replace(coding, bins=prepared.bins, folding=prepared.folding)
+    coding = replace(coding, folding=prepared.folding)
     limits = Limits(
         declared.num_states or len(states) or max(seen_states, default=0) + 1,
         declared.num_actions or len(actions) or max(seen_actions, default=0) + 1,
         declared.reward_values or _values(found["reward"]),
         declared.horizon or NO_LIMIT,
+        declared.reward_scale,
     )
     _check_limits(limits)
     return coding, limits
@@ -351,9 +365,19 @@ def _check_row_count(source: Source, checked: Sequence[Checked]) -> None:
         refuse("path", f"{source.name} with {found} rows", f"{rows} rows, as the file itself says")
 
 
-def _refuse_all(problems: Sequence[Problem], bad: int, episodes: int) -> None:
+def _left_out(checked: Sequence[Checked], problems: Mapping[int, Problem], bad: int) -> LeftOut:
+    """How much of the log the bad episodes are."""
+    paid, lost = sum((one.rewards for one in checked), start=np.zeros(2)).tolist()
+    share = lost / (paid + lost) if 0.0 < paid + lost < math.inf else math.nan
+    nameless, missing = (problems[kind].count if kind in problems else 0 for kind in (NO_EPISODE_ID, BAD_REWARD))
+    rows = sum(one.rows for one in checked)
+    return LeftOut(bad, sum(one.episodes for one in checked), nameless, rows, share, missing, paid)
+
+
+def _refuse_all(problems: Sequence[Problem], lost: LeftOut, most: float | None) -> None:
     lines = "\n".join(f"  {problem}" for problem in problems)
+    expected = "none" if most is None else f"at most {100 * most:g} % of the episodes"
     raise InputError(
-        f"log: found {len(problems)} kind{'s' * (len(problems) != 1)} of problems in {bad} of {episodes} episodes, "
-        f"expected none (skip_bad drops these episodes):\n{lines}"
+        f"log: found {len(problems)} kind{'s' * (len(problems) != 1)} of problems in {lost.sessions} of "
+        f"{lost.all_sessions} episodes, expected {expected} ({lost.advice}):\n{lines}"
     )

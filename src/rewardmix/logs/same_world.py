@@ -13,6 +13,7 @@ from rewardmix.logs.log import Log
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.minari import is_dataset
 from rewardmix.model import RewardMixingMDP
+from rewardmix.reward_scale import same_cuts
 
 
 def as_model(argument: str, model: Any) -> RewardMixingMDP:
@@ -35,6 +36,10 @@ def check_world(argument: str, model: RewardMixingMDP, schema: LogSchema) -> Non
         for index, (one, two) in enumerate(zip(labels, told, strict=False)):
             if one != two:
                 refuse(argument, f"another world, where {role} {index} is {one!r} and not {two!r}", advice)
+    cuts = schema.reward_scale.cuts
+    if cuts is not None and not same_cuts(cuts, model.reward_scale.cuts):
+        expected = f"those of the {argument}: reward_values=model.reward_scale"
+        refuse(argument, "a log whose rewards are in other bins than those of the model", expected)
     strange = ~np.isin(schema.reward_values, model.reward_values)
     if strange.any():
         value = schema.reward_values[strange][0].item()
@@ -62,6 +67,8 @@ def reading_like(model: RewardMixingMDP, log: Any, reading: Mapping[str, Any]) -
     known: dict[str, Any] = {"num_actions": model.num_actions, "action_names": model.action_names}
     if "fold" not in asked:
         known |= {"num_states": states, "state_names": model.state_names[:states]}
+    if model.reward_scale.cuts is not None:  # bins of its own would make another world of the log
+        asked = {name: value for name, value in asked.items() if name != "bins"}
     if "bins" not in asked:
-        known["reward_values"] = model.reward_values
+        known["reward_values"] = model.reward_scale
     return {**known, **asked}

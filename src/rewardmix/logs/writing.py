@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,8 @@ def _save_parquet(path: str, tables: Iterable[Any], form: Any, schema: LogSchema
         for table in tables:
             writer.write_table(table, row_group_size=table.num_rows)
             rows += table.num_rows
-        about = {"rows": rows, **vars(schema), "reward_values": schema.reward_values.tolist()}
+        known = {one.name: getattr(schema, one.name) for one in fields(schema)}
+        about = {"rows": rows, **known, "reward_values": schema.reward_values.tolist()}
         writer.add_key_value_metadata({METADATA: described(about)})
 
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix import belief as bayes
 from rewardmix._core import streams
 from rewardmix._core.checks import Floats, quoted, refuse
 from rewardmix._core.limits import afford
@@ -33,6 +32,7 @@ from rewardmix.moments import Moments
 from rewardmix.online.agent_settings import AgentSettings
 from rewardmix.planning import Plan
 from rewardmix.policy import Controller
+from rewardmix.reward_scale import RewardScale
 
 if TYPE_CHECKING:  # with their kernels they take a while to import: only where there is an agent
     from rewardmix.online.decision import Decision
@@ -148,6 +148,7 @@ class Agent:
         num_x = known.num_state_actions
         table = 8 * num_x * (self.num_states + 1) * (posterior.CHAINS + 2)
         afford("num_states", memory=table + 16 * num_x * num_x, change="fewer states or actions")
+        self._scale = RewardScale(self.reward_values)
         self._outcomes = {float(value): z for z, value in enumerate(self.reward_values)}
         self._lock, self._learning = threading.Lock(), threading.Lock()
         self._stream = streams.stream(known.seed, Role.LOOKS)
@@ -347,7 +348,7 @@ class Agent:
 
     def _outcome(self, reward: Any) -> int:
         try:
-            return bayes.outcome_of(float(reward), self.reward_values)
+            return self._scale.level(float(reward))
         except (TypeError, ValueError, OverflowError):  # a whole number may lie beyond all floats
             refuse("reward", quoted(reward), f"one of the reward values {self.reward_values.tolist()}")
 

@@ -18,6 +18,7 @@ from rewardmix._core.checks import Floats, Ints, as_count, as_floats, as_instanc
 from rewardmix.evaluation import controller_value, node_chances, node_values
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.policy import BeliefPolicy, Controller, as_tables
+from rewardmix.reward_scale import same_cuts
 from rewardmix.telling import Telling
 
 
@@ -218,9 +219,10 @@ class Plan(Telling):
     def __post_init__(self) -> None:
         as_instance("model", self.model, RewardMixingMDP)
         as_instance("policy", self.policy, Controller).check_fits(self.model)
-        if self.policy.state_names != self.model.state_names:
-            named = dataclasses.replace(self.policy, state_names=self.model.state_names)
-            object.__setattr__(self, "policy", named)
+        names, cuts = self.model.state_names, self.model.reward_scale.cuts
+        if self.policy.state_names != names or not same_cuts(self.policy.reward_scale.cuts, cuts):
+            known = dataclasses.replace(self.policy, state_names=names, reward_cuts=cuts)
+            object.__setattr__(self, "policy", known)
         as_instance("info", self.info, PlanInfo)
         as_instance("kept", self.kept, bool)
         _check_bracket(self.lower, self.upper)

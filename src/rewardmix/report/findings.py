@@ -53,6 +53,7 @@ class Findings:
         earned: where it earned while it learned: ``{"total", "switches", "points": [(episodes, reward an episode)],
             "best", "regret", "shares": [(episodes, [share of each context])]}``.
         facts: about the run, for the verdict.
+        warnings: what has to be said before anything else.
         sections: more for the page: ``{"title", "paragraphs": [...], "columns": [...], "rows": [[...]]}``.
         record: anything else that ``result.json`` should keep.
     """
@@ -73,6 +74,7 @@ class Findings:
     seed: int | None = None
     earned: Mapping[str, Any] | None = None
     facts: Sequence[Fact] = ()
+    warnings: Sequence[str] = ()
     sections: Sequence[Mapping[str, Any]] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
 
@@ -154,6 +156,7 @@ def fitted_findings(
         command=command,
         seed=None if settings is None else settings.get("seed"),
         facts=info.facts,
+        warnings=info.warnings,
         sections=log_sections(fitted),
         record={
             "settings": dict(settings or {}),
@@ -347,6 +350,7 @@ def _log_record(fitted: Fitted) -> dict[str, Any]:
         for name in ("notes", "coverage", "logging", "support", "checkup", "held_out", "bootstrap", "off_policy")
     }
     plain = {name: None if part is None else dataclasses.asdict(part) for name, part in parts.items()}
+    plain["left_out"] = dataclasses.asdict(info.notes.left_out)
     return {
         **plain,
         "criterion": {str(m): value for m, value in info.criterion.items()},

@@ -26,11 +26,26 @@ def _types_section(info: FitInfo) -> dict[str, Any]:
     return {"title": "How many types", "paragraphs": [info.choice.sentence, text], "columns": columns, "rows": rows}
 
 
+def _levels_section(fitted: Fitted) -> list[dict[str, Any]]:
+    """Which rewards each level holds, where rewards were put into bins."""
+    scale = fitted.info.schema.reward_scale
+    if scale.cuts is None:
+        return []
+    levels = zip(scale.intervals, scale.values, scale.empty, strict=True)
+    rows = [[interval, f"{value:.6g}"] for interval, value, empty in levels if not empty]
+    text = (
+        "Rewards were put into bins, and each counts as the mean of its bin. The run keeps the bins: new logs, the "
+        "service and exported policies take rewards as they are."
+    )
+    return [{"title": "Levels of rewards", "paragraphs": [text], "columns": ["rewards", "count as"], "rows": rows}]
+
+
 def log_sections(fitted: Fitted) -> list[dict[str, Any]]:
     """Sections in the order of the page; every sentence stands in one of them."""
     info, schema = fitted.info, fitted.info.schema
     tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
     sections: list[dict[str, Any]] = [
+        *_levels_section(fitted),
         {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
         {
             "title": "What the log holds",

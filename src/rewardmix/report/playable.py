@@ -43,6 +43,7 @@ def playable(policy: Controller | MarkovPolicy, model: RewardMixingMDP, title: s
     controller = controller_of(policy, model)
     controller.check_fits(model)
     columns, nodes, first = compacted(controller)
+    cuts = model.reward_scale.cuts
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -53,6 +54,7 @@ def playable(policy: Controller | MarkovPolicy, model: RewardMixingMDP, title: s
         "action_names": list(model.action_labels),
         "context_names": list(model.type_labels),
         "reward_values": model.reward_values.tolist(),
+        **({} if cuts is None else {"reward_cuts": cuts.tolist()}),
         "weights": model.weights.tolist(),
         "rewards": model.rewards.tolist(),
         "starts": np.flatnonzero(model.initial > 0).tolist(),

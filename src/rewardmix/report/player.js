@@ -4,6 +4,7 @@
 //   const session = createSession(policy);        // policy: parsed JSON of `rewardmix export POLICY --format json`
 //   session.action                                // what to do now (an index; session.actionName for people)
 //   session.observe(1, 2)                         // it paid 1, and the visitor is now in state 2
+//                                                 // (any number, if the policy puts rewards into bins)
 //   session.belief                                // how likely each context is by now
 //
 // A session is one episode: `horizon` actions, a reward after each. The policy is only read, so that any number of
@@ -61,7 +62,7 @@ export function createSession(policy, state = policy?.starts?.[0]) {
       const last = now.step === policy.horizon - 1;
       const following = last && nextState === undefined ? now.state : checkState(policy, nextState, "nextState");
       const action = this.action;
-      past.push({ ...now, action, reward: policy.reward_values[z] });
+      past.push({ ...now, action, reward: policy.reward_cuts ? reward : policy.reward_values[z] });
       now = {
         step: now.step + 1,
         state: following,
@@ -105,10 +106,31 @@ function nextStates(policy, state, action) {
   return listed === null ? policy.state_names.map((_, s) => s) : listed.slice();
 }
 
-function outcomeOf(policy, reward) {
-  const z = policy.reward_values.findIndex((value) => Math.abs(value - reward) <= 1e-9);
-  if (z < 0) throw new RangeError(`reward: found ${reward}, expected one of ${policy.reward_values.join(", ")}`);
+/** Number of the reward value that a reward counts as: the twin of RewardScale.level. */
+export function outcomeOf(policy, reward) {
+  const values = policy.reward_values;
+  if (typeof reward !== "number" || !Number.isFinite(reward)) {
+    throw new RangeError(`reward: found ${reward}, expected a finite number`);
+  }
+  let z = 0; // the nearest value
+  values.forEach((value, i) => { if (Math.abs(value - reward) < Math.abs(values[z] - reward)) z = i; });
+  const meant = values[z] === reward || Number(values[z].toPrecision(6)) === reward;
+  if (policy.reward_cuts) {
+    if (meant && !isEmpty(policy, z)) return z;
+    const raw = Math.abs(reward) < 2 ** 22 ? Math.round(reward * 1e9) / 1e9 : reward;
+    return policy.reward_cuts.filter((cut) => cut <= raw).length;
+  }
+  if (!meant && Math.abs(values[z] - reward) > Math.max(1e-9, 1e-6 * Math.abs(values[z]))) {
+    throw new RangeError(`reward: found ${reward}, expected one of ${values.join(", ")}`);
+  }
   return z;
+}
+
+/** Whether a reward value stands for no reward: it lies between equal cuts. */
+export function isEmpty(policy, z) {
+  if (!policy.reward_cuts) return false;
+  const edges = [-Number.MAX_VALUE, ...policy.reward_cuts, Number.MAX_VALUE];
+  return edges[z] === edges[z + 1];
 }
 
 function checkState(policy, state, argument) {

@@ -245,6 +245,7 @@ def _parts(world: Mapping[str, Any]) -> dict[str, Check]:
         "title": _text,
         "rewardmix": _text,
         "command": _text,
+        "warnings_": _list(_text),
         "seed": _scalar,
         "planned": _tuple(_number, _number),
         "record": _fields(fit_=_maybe(_fields(notes_=_maybe(_fields(**_NOTES))))),

@@ -15,7 +15,7 @@ let choosing = policy.starts.length > 1; // where the episode begins is asked fi
 /** What the policy believes, including a reward whose next state is still open. */
 function belief() {
   if (pending === null) return session.belief;
-  const z = policy.reward_values.indexOf(pending);
+  const z = outcomeOf(policy, pending);
   return update(session.belief, likelihood(policy, session.state, session.action, z));
 }
 
@@ -34,7 +34,7 @@ function question() {
   if (pending !== null) {
     return { asked: "Where next?", answers: session.nextStates.map((s) => [state(s), () => step(s)]) };
   }
-  const order = [...policy.reward_values].reverse();
+  const order = policy.reward_values.filter((_, z) => !isEmpty(policy, z)).reverse();
   return { asked: binary ? "Was it rewarded?" : "What did it pay?", answers: order.map((v) => [rewardName(v), () => reward(v)]) };
 }
 

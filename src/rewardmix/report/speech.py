@@ -19,7 +19,7 @@ _ROW = "display:flex;flex-wrap:wrap;gap:.6em;margin:.6em 0"
 def spoken(result: Mapping[str, Any]) -> list[str]:
     """Verdict, what to do next, the headline numbers and the types: a line each."""
     said = result.get("verdict") or {}
-    lines = [said[part] for part in ("sentence", "advice") if part in said]
+    lines = [*(result.get("warnings") or ()), *(said[part] for part in ("sentence", "advice") if part in said)]
     for card in words.cards(result["answer"]):
         if card["value"] == words.NOTHING:  # the text says that it was not estimated
             lines.append(card["text"])
@@ -45,6 +45,9 @@ def cards_html(result: Mapping[str, Any]) -> str:
     )  # fmt: skip
     types = Markup().join(Markup("<li>{}</li>").format(line) for line in _types(result))
     title = Markup("<h4 style='margin:.2em 0'>{}</h4>").format(result["title"])
+    warnings = Markup().join(Markup("<p><strong>{}</strong></p>").format(line) for line in result.get("warnings") or ())
     return str(
-        Markup("<div>{}{}<div style='{}'>{}</div><ul>{}</ul></div>").format(title, verdict, escape(_ROW), cards, types)
+        Markup("<div>{}{}{}<div style='{}'>{}</div><ul>{}</ul></div>").format(
+            title, warnings, verdict, escape(_ROW), cards, types
+        )
     )

@@ -61,6 +61,7 @@ def summarise(found: Findings) -> dict[str, Any]:
         "record": dict(found.record),
         "world": _world(model, found.moments, found.refined),
         "planned": [plan.lower, plan.upper],
+        "warnings": list(found.warnings),
         "verdict": _verdict(grounds_of(found, answer, known)),
         "types": [told(profile) for profile in type_profiles(model)],
         "recognition": told(known),
@@ -82,6 +83,7 @@ def summarise(found: Findings) -> dict[str, Any]:
 
 
 def _world(model: RewardMixingMDP, moments: Moments | None, refined: int) -> dict[str, Any]:
+    cuts = model.reward_scale.cuts
     return {
         "states": model.num_states,
         "actions": model.num_actions,
@@ -91,6 +93,7 @@ def _world(model: RewardMixingMDP, moments: Moments | None, refined: int) -> dic
         "action_names": list(model.action_labels),
         "context_names": list(model.type_labels),
         "reward_values": model.reward_values,
+        **({} if cuts is None else {"reward_cuts": cuts}),
         "weights": model.weights,
         "initial": model.initial,
         "episodes": None if moments is None else moments.episodes + refined,

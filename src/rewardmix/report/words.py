@@ -20,6 +20,7 @@ def decimal(value: float | None, digits: int = 2) -> str:
     if value is None:
         return NOTHING
     text = f"{value:.{digits}f}"
+    text = text.removeprefix("-") if float(text) == 0 else text
     return text.replace("-", "\N{MINUS SIGN}")
 
 

@@ -217,7 +217,8 @@ class _Api:
 
     async def openapi(self, request: Request) -> Response:
         """GET /v1/openapi.json."""
-        rewards = self.desk.served.model.reward_values.tolist()
+        scale = self.desk.served.model.reward_scale
+        rewards = scale.values.tolist() if scale.cuts is None else []
         return as_response(description(rewards, closed=self.door.token is not None))
 
     async def live(self, request: Request) -> Response:

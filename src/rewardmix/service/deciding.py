@@ -76,7 +76,6 @@ class ServedPlan:
         self._decide = plan.decide
         fixed = as_instance("policy", plan_markov(plan.model).policy, MarkovPolicy)
         self._fixed = fixed.table.argmax(axis=-1)
-        self._outcomes = {float(value): z for z, value in enumerate(plan.model.reward_values)}
         self.default_action = self._default(self.settings.default_action)
 
     def _default(self, given: int | None) -> int:
@@ -109,9 +108,8 @@ class ServedPlan:
         return bayes.update(belief, self.model.laws[:, last.state, last.action, outcome])
 
     def outcome_of(self, reward: float) -> int:
-        """The index of a reward among its values; one of exactly these, as the desk tells, is found at once."""
-        found = self._outcomes.get(reward)
-        return bayes.outcome_of(reward, self.model.reward_values) if found is None else found
+        """The index of the value that a reward counts as."""
+        return self.model.reward_scale.level(reward)
 
     def _successor(self, last: Decided, reward: float) -> int | None:
         """The node that the controller moves to; None where it was not followed or has ended."""

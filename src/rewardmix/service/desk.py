@@ -101,13 +101,13 @@ class Desk:
 
     def go_on(self, id: str, asked: Observed) -> Future[Reply]:
         """Take the reward of a step, and decide the next."""
-        values = self.served.model.reward_values
+        scale = self.served.model.reward_scale
         try:
-            exact = float(values[self.served.outcome_of(asked.reward)])
+            recorded = scale.recorded(asked.reward)
         except InputError:
-            known = ", ".join(f"{value:g}" for value in values)
+            known = ", ".join(f"{value:g}" for value in scale.values)
             raise Refusal(422, "invalid", f"reward has to be one of {known}") from None
-        meant = Observed(asked.step, exact, asked.state)
+        meant = Observed(asked.step, recorded, asked.state)
         return self.store.submit(lambda records: self._go_on(records, id, meant), id)
 
     def show(self, id: str) -> Future[Reply]:

@@ -1,17 +1,21 @@
 """The sessions of a store as a log: what ``rewardmix.logs.read`` takes, with propensity, version and arm beside it.
 
-A row is a step whose reward was told. From the first state on that the policy did not know, a session is left out.
+A row is a step whose reward was told. From the first state on that the policy did not know, a session is left out; how
+much that is, is said, and refused where it is much.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
+from rewardmix.logs.left_out import MOST_LEFT_OUT, LeftOut, as_skipped_share
 from rewardmix.logs.sources import METADATA, described
 from rewardmix.logs.writing import replacing
 from rewardmix.service.records import Records
@@ -26,25 +30,45 @@ class Exported:
         sessions: with at least one row.
         rows: steps with a reward.
         left_out: rows behind a state that the policy did not know.
+        unknown: the sessions that these are missing in, and what they hold.
+        beyond: the same of rows beyond the horizon, if one was asked for.
     """
 
     sessions: int
     rows: int
     left_out: int
+    unknown: LeftOut = field(default_factory=LeftOut)
+    beyond: LeftOut = field(default_factory=LeftOut)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What has to be said before anything that is made of it."""
+        behind = f"Left out behind states that the policy does not know: rows of {self.unknown.amount}."
+        cut = f"Left out beyond the horizon: rows of {self.beyond.amount}."
+        said = (behind, self.unknown), (cut, self.beyond)
+        return tuple(sentence for sentence, lost in said if lost.headline)
 
 
-def export_log(store: str | Path, out: str | Path) -> Exported:
+def export_log(store: str | Path, out: str | Path, *, skip_bad: bool | float = True) -> Exported:
     """Write the sessions of a store to a Parquet file.
 
     Args:
         store: file of ``rewardmix serve``; it may be in use.
         out: file to write.
+        skip_bad: sessions may be cut short, or left out, at a state that the policy did not know: True up to a tenth of
+            them, a number up to that share, False none.
     """
     with reading_store(store) as records:
-        return write_log(records, out)
+        return write_log(records, out, most_left_out=as_skipped_share(skip_bad) or 0.0)
 
 
-def write_log(records: Records, out: str | Path, until: int | None = None, horizon: int | None = None) -> Exported:
+def write_log(
+    records: Records,
+    out: str | Path,
+    until: int | None = None,
+    horizon: int | None = None,
+    most_left_out: float = MOST_LEFT_OUT,
+) -> Exported:
     """Write sessions to a Parquet file.
 
     Args:
@@ -52,37 +76,65 @@ def write_log(records: Records, out: str | Path, until: int | None = None, horiz
         out: file to write.
         until: only the first so many sessions that finished, as they were then.
         horizon: steps of a session that are written; left out, all.
+        most_left_out: share of the sessions in which rows may be missing because of an unknown state.
     """
-    columns, left_out = _columns(records, until, horizon)
+    columns, unknown, left_out, beyond = _columns(records, until, horizon)
     if not columns["episode"]:
         refuse("store", "no session with a reward", "at least one, in states that the policy knows")
+    if unknown.share > most_left_out:
+        found = f"states that the policy does not know in {unknown.sessions:,} of {unknown.all_sessions:,} sessions"
+        refuse("store", found, f"them in at most {100 * most_left_out:g} % ({unknown.advice})")
     world = json.loads(records.worlds()[0])
     about = {
         "num_states": world["states"],
         "num_actions": world["actions"],
         "horizon": max(columns["step"]) + 1,
         "reward_values": world["reward_values"],
+        **({"reward_cuts": world["reward_cuts"]} if "reward_cuts" in world else {}),
         "state_names": world["state_names"],
         "action_names": world["action_names"],
     }
     with replacing("out", out) as temporary:
         _write_columns(temporary, columns, about)
-    return Exported(len(set(columns["episode"])), len(columns["episode"]), left_out)
+    return Exported(len(set(columns["episode"])), len(columns["episode"]), left_out, unknown, beyond)
 
 
-def _columns(records: Records, until: int | None, horizon: int | None) -> tuple[dict[str, list[Any]], int]:
+@dataclass
+class _Tally:
+    """Rows that have something in common, which come session by session."""
+
+    rows: int = 0
+    sessions: int = 0
+    reward: float = 0.0
+    last: str = ""
+
+    def count(self, row: Sequence[Any]) -> None:
+        """One more."""
+        self.rows, self.reward = self.rows + 1, self.reward + abs(row[4])
+        self.sessions, self.last = self.sessions + (row[0] != self.last), row[0]
+
+    def of(self, every: _Tally) -> LeftOut:
+        """How much of all rows that is."""
+        share = self.reward / every.reward if 0.0 < every.reward < math.inf else math.nan
+        return LeftOut(self.sessions, every.sessions, rows=every.rows, reward=share)
+
+
+def _columns(
+    records: Records, until: int | None, horizon: int | None
+) -> tuple[dict[str, list[Any]], LeftOut, int, LeftOut]:
     names = ("episode", "step", "state", "action", "reward", "propensity", "version", "arm", "next_state")
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    lost, left_out = "", 0
+    every, unknown, beyond = _Tally(), _Tally(), _Tally()
     for row in records.paid_rows(until):
+        every.count(row)
         if horizon is not None and row[1] >= horizon:
-            continue
-        if row[0] == lost or row[2] is None:
-            lost, left_out = row[0], left_out + 1
-            continue
-        for name, value in zip(names, row, strict=True):
-            columns[name].append(value)
-    return columns, left_out
+            beyond.count(row)
+        elif row[0] == unknown.last or row[2] is None:
+            unknown.count(row)
+        else:
+            for name, value in zip(names, row, strict=True):
+                columns[name].append(value)
+    return columns, unknown.of(every), unknown.rows, beyond.of(every)
 
 
 def _write_columns(path: str, columns: dict[str, list[Any]], about: dict[str, Any]) -> None:

@@ -58,7 +58,10 @@ _SCHEMAS: dict[str, Any] = {
         "additionalProperties": False,
         "properties": {
             "step": {"type": "integer", "minimum": 0},
-            "reward": {"type": "number", "description": "One of the reward values of the policy."},
+            "reward": {
+                "type": "number",
+                "description": "What was earned: one of the reward values of the policy, or any number if it has bins.",
+            },
             "state": {**_STATE, "oneOf": [*_STATE["oneOf"], {"type": "null"}], "description": "null ends the session."},
         },
     },

@@ -181,10 +181,12 @@ def _interval(returns: list[float]) -> list[float] | None:
 def _evidence(found: Fitted, done: Exported, earned: SoFar) -> dict[str, Any]:
     """What is known of a new version, as plain data."""
     info = found.info
+    warnings = (*done.warnings, *info.warnings)
     return {
         "sessions": done.sessions,
         "rows": done.rows,
         "left_out": done.left_out,
+        **({"warnings": list(warnings)} if warnings else {}),  # versions of before are the same when learned again
         "types": found.model.num_contexts,
         "weights": found.model.weights.tolist(),
         "planned": found.plan.lower,

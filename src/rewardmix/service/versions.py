@@ -27,7 +27,9 @@ def world_of(model: RewardMixingMDP) -> str:
     """What all versions in a store have in common; the end that a fit may add is no state that anybody can be in."""
     states = model.num_states - has_end(model)
     sizes = {"states": states, "actions": model.num_actions, "reward_values": model.reward_values.tolist()}
-    return json.dumps({**sizes, "state_names": model.state_names[:states], "action_names": model.action_names})
+    names = {"state_names": model.state_names[:states], "action_names": model.action_names}
+    cuts = model.reward_scale.cuts
+    return json.dumps({**sizes, **names, **({} if cuts is None else {"reward_cuts": cuts.tolist()})})
 
 
 def plan_bytes(plan: Plan) -> bytes:
