@@ -30,6 +30,9 @@ MOST_NUMBERS = 1 << 25
 PER_PARAMETER = 5
 """A score test needs so many episodes for each parameter that was estimated."""
 
+ROUNDING = 1e-9
+"""A score whose square is less than this an episode is rounding: types that are equal have no score."""
+
 LEAST_PROBABILITY = 1e-6
 """No outcome is taken for less probable: one impossible reward must not decide."""
 
@@ -248,7 +251,7 @@ def _deviations(data: CheckedEpisodes, parts: Parts, walked: Walked, columns: li
         too_few = f"it takes {PER_PARAMETER * parameters} episodes to correct for {parameters} parameters"
         return [(math.nan, too_few)] * len(columns)
     square = (left**2).sum(axis=0) * (count / (count - parameters))
-    enough = square > 1e-9 * np.maximum((scores**2).sum(axis=0), 1e-300)
+    enough = square > ROUNDING * np.maximum((scores**2).sum(axis=0), count)
     return [
         (float(total / math.sqrt(size)), "") if ok else (math.nan, "no episode can tell")
         for total, size, ok in zip(left.sum(axis=0), square, enough, strict=True)
