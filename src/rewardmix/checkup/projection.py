@@ -24,7 +24,7 @@ _SOLVED = 1e-6
 
 
 LEAST_EXPECTED = 1.0
-"""An outcome that a type is expected to pay less often, or to withhold, is no parameter that the episodes know: p-values
+"""An outcome that a type is expected to pay (or not to pay) less often is no parameter that the episodes know: p-values
 of logs with binned rewards are uniform with it (``benchmarks/checkup``), more would leave known ones in."""
 
 EpisodeArrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
