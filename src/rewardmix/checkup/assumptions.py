@@ -18,7 +18,7 @@ from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
 from rewardmix.checkup import score_kernels
 from rewardmix.checkup.association import association, trend
-from rewardmix.checkup.p_values import Answer, chi_squared, rounded, upper
+from rewardmix.checkup.p_values import Answer, chi_squared, upper, without_last_digits
 from rewardmix.checkup.surplus import fitted_episodes
 from rewardmix.checkup.walks import CheckedEpisodes, Walked, parts_of_model, walk_over
 from rewardmix.checkup.within_episodes import ask_within_episodes, deviations_of
@@ -189,7 +189,7 @@ def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
     asked = [chi_squared(test)[0] for test in tests if test[1]]
     if not asked:
         return math.nan, "nothing was seen often enough"
-    return rounded(1.0 - (1.0 - min(asked)) ** len(asked)), ""
+    return without_last_digits(1.0 - (1.0 - min(asked)) ** len(asked)), ""
 
 
 def _before(walked: Walked) -> Floats:

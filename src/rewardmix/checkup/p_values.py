@@ -21,17 +21,21 @@ def chi_squared(statistic: Statistic) -> Answer:
     from scipy.special import chdtrc
 
     square, freedom = statistic
-    return (rounded(float(chdtrc(freedom, square))), "") if freedom else (math.nan, "nothing was seen often enough")
+    return (
+        (without_last_digits(float(chdtrc(freedom, square))), "")
+        if freedom
+        else (math.nan, "nothing was seen often enough")
+    )
 
 
 def upper(deviation: Deviation) -> Answer:
     """The chance of so large a deviation."""
-    return rounded(0.5 * math.erfc(deviation[0] / math.sqrt(2.0))), deviation[1]
+    return without_last_digits(0.5 * math.erfc(deviation[0] / math.sqrt(2.0))), deviation[1]
 
 
 def two_sided(deviation: Deviation) -> Answer:
     """The chance of a deviation so far from zero."""
-    return rounded(math.erfc(abs(deviation[0]) / math.sqrt(2.0))), deviation[1]
+    return without_last_digits(math.erfc(abs(deviation[0]) / math.sqrt(2.0))), deviation[1]
 
 
 def among_resamples(deviation: float, resampled: Floats, *, above: bool) -> Answer:
@@ -48,9 +52,9 @@ def among_resamples(deviation: float, resampled: Floats, *, above: bool) -> Answ
         return math.nan, NO_EPISODE_CAN_TELL
     away = (deviation - float(resampled.mean())) / spread
     chance = float(stdtr(count - 1, -away)) if above else 2.0 * float(stdtr(count - 1, -abs(away)))
-    return rounded(chance), ""
+    return without_last_digits(chance), ""
 
 
-def rounded(p_value: float) -> float:
+def without_last_digits(p_value: float) -> float:
     """Without the last digits, which differ between C libraries."""
     return float(f"{p_value:.9g}")

@@ -21,16 +21,16 @@ from rewardmix.recovery.likelihood import Mixture, ascend, e_step, logliks, one_
 MOST_FITTED = 5000
 """Episodes that a rival is fitted to at most: it has to see a type of a few per cent, and as many more find no more."""
 
-SURE = 1.64
+_SURE = 1.64
 """Standard errors that the gain of a type has to exceed: one in twenty."""
 
-LEAST_GAIN = 3.0
+_LEAST_GAIN = 3.0
 """Gain of a type, in nats over all episodes held out: where rewards are rare, standard errors are too small."""
 
-STEPS = 300
+_STEPS = 300
 """E-steps of an ascent from laws that were fitted before; on flat likelihoods it ends there."""
 
-INWARD = 0.01
+_INWARD = 0.01
 """Share of the average in the laws where an ascent begins: off the boundary, where EM would stay."""
 
 
@@ -49,7 +49,7 @@ def fewer_types(data: CheckedEpisodes, parts: Parts) -> Parts | None:
     fitted = fitted_episodes(len(data))
     rest = data[~fitted].bags
     bags = merge_bags(data[fitted].bags)
-    mixture = refit(bags, mixture_of_parts(parts))
+    mixture = ascend_from(bags, mixture_of_parts(parts))
     scores = logliks(rest, mixture)
     while mixture.num_contexts > 1:
         fewer = _one_fewer(bags, mixture)
@@ -59,13 +59,13 @@ def fewer_types(data: CheckedEpisodes, parts: Parts) -> Parts | None:
         mixture, scores = fewer, others
     if mixture.num_contexts == parts[0].size:
         return None
-    return parts_of_mixture(refit(merge_bags(data.bags), mixture))
+    return parts_of_mixture(ascend_from(merge_bags(data.bags), mixture))
 
 
 def _is_sure(gains: Floats) -> bool:
     """Whether gains in log-likelihood, one for each episode, are more than chance."""
     count = gains.size
-    return bool(count > 1 and gains.sum() > max(SURE * math.sqrt(count) * gains.std(ddof=1), LEAST_GAIN))
+    return bool(count > 1 and gains.sum() > max(_SURE * math.sqrt(count) * gains.std(ddof=1), _LEAST_GAIN))
 
 
 def _one_fewer(bags: Bags, mixture: Mixture) -> Mixture:
@@ -73,7 +73,7 @@ def _one_fewer(bags: Bags, mixture: Mixture) -> Mixture:
     if mixture.num_contexts == 2:
         return one_context(bags)
     joined = [_join(mixture, *pair) for pair in combinations(range(mixture.num_contexts), 2)]
-    return refit(bags, max(joined, key=lambda one: e_step(bags, one).loglik))
+    return ascend_from(bags, max(joined, key=lambda one: e_step(bags, one).loglik))
 
 
 def _join(mixture: Mixture, first: int, second: int) -> Mixture:
@@ -86,13 +86,13 @@ def _join(mixture: Mixture, first: int, second: int) -> Mixture:
     return Mixture(weights, laws)
 
 
-def refit(bags: Bags, start: Mixture) -> Mixture:
+def ascend_from(bags: Bags, start: Mixture) -> Mixture:
     """The most likely mixture of bags that EM comes to from laws that were fitted to others."""
     if start.num_contexts == 1:
         return one_context(bags)
     average = bags.average
-    inside = Mixture(start.weights, (1.0 - INWARD) * start.laws + INWARD * average)
-    settings: dict[str, Any] = {"average": average, "tolerance": 1e-8, "max_iterations": STEPS}
+    inside = Mixture(start.weights, (1.0 - _INWARD) * start.laws + _INWARD * average)
+    settings: dict[str, Any] = {"average": average, "tolerance": 1e-8, "max_iterations": _STEPS}
     return ascend(partial(e_step, bags), inside, **settings).mixture
 
 

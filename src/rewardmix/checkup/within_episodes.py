@@ -22,26 +22,26 @@ from rewardmix._core.streams import Role, generator
 from rewardmix.checkup import score_kernels
 from rewardmix.checkup.p_values import NO_EPISODE_CAN_TELL, Answer, Deviation, among_resamples, two_sided, upper
 from rewardmix.checkup.projection import projected
-from rewardmix.checkup.surplus import fewer_types, mixture_of_parts, parts_of_mixture, refit
+from rewardmix.checkup.surplus import ascend_from, fewer_types, mixture_of_parts, parts_of_mixture
 from rewardmix.checkup.walks import CheckedEpisodes, Parts, Walked, walk_over
 from rewardmix.recovery.bags import merge_bags
 
-PER_PARAMETER = 5
+_PER_PARAMETER = 5
 """A score test needs so many episodes for each parameter that was estimated."""
 
-FEWEST_PAIRED = 10
+_FEWEST_PAIRED = 10
 """It needs so many that hold two rewards other than the most frequent: one such pair can be a p-value of 1e-10."""
 
-PAIRED_PER_PARAMETER = 5
+_PAIRED_PER_PARAMETER = 5
 """With fewer of these for each parameter its law comes from resamples (``benchmarks/checkup``, rare rewards)."""
 
-RESAMPLES = 50
+_RESAMPLES = 50
 """Of the fitted model; that they are few is allowed for (``p_values.among_resamples``)."""
 
-SUSPECT = 0.1
+_SUSPECT = 0.1
 """Resamples are drawn where some p-value is below this: what they cost is spent where something could be broken."""
 
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 """A score whose square is less than this an episode is rounding: types that are equal have no score."""
 
 COLUMNS = {
@@ -59,16 +59,16 @@ Answers = dict[str, Answer]
 def ask_within_episodes(data: CheckedEpisodes, parts: Parts, walked: Walked, seed: int) -> Answers:
     """The answers to all questions of ``COLUMNS``."""
     paired = count_paired(data)
-    if paired < FEWEST_PAIRED:
-        reason = f"{paired} episodes have two rewards other than the most frequent one, and it takes {FEWEST_PAIRED}"
+    if paired < _FEWEST_PAIRED:
+        reason = f"{paired} episodes have two rewards other than the most frequent one, and it takes {_FEWEST_PAIRED}"
         return dict.fromkeys(COLUMNS, (math.nan, reason))
     fewer = fewer_types(data, parts)
     tests = [ScoreTest.of(data, parts, walked)]
     if fewer is not None:
         tests.append(ScoreTest.of(data, fewer, walk_over(data, fewer, fewer)))
     answers = _largest(test.answers for test in tests)
-    if any(p_value < SUSPECT for p_value, _ in answers.values()):
-        unsure = [paired < PAIRED_PER_PARAMETER * test.parameters for test in tests]
+    if any(p_value < _SUSPECT for p_value, _ in answers.values()):
+        unsure = [paired < _PAIRED_PER_PARAMETER * test.parameters for test in tests]
         unsure[0] |= fewer is not None
         answers = _largest(
             test.resample(seed) if resampled else test.answers for test, resampled in zip(tests, unsure, strict=True)
@@ -147,11 +147,11 @@ def deviations_of(
     scores = walked.scores[:, columns]
     left, parameters = projected(data.arrays, parts, walked.posteriors, scores)
     count = len(left)
-    if count < PER_PARAMETER * parameters:
-        too_few = f"it takes {PER_PARAMETER * parameters} episodes to correct for {parameters} parameters"
+    if count < _PER_PARAMETER * parameters:
+        too_few = f"it takes {_PER_PARAMETER * parameters} episodes to correct for {parameters} parameters"
         return [(math.nan, too_few)] * len(columns), parameters
     square = (left**2).sum(axis=0) * (count / (count - parameters))
-    enough = square > ROUNDING * np.maximum((scores**2).sum(axis=0), count)
+    enough = square > _ROUNDING * np.maximum((scores**2).sum(axis=0), count)
     return [
         (float(total / math.sqrt(size)), "") if ok else (math.nan, NO_EPISODE_CAN_TELL)
         for total, size, ok in zip(left.sum(axis=0), square, enough, strict=True)
@@ -160,10 +160,10 @@ def deviations_of(
 
 def _resampled(data: CheckedEpisodes, parts: Parts, seed: int) -> Iterator[list[float]]:
     """The deviations of each resample: rewards anew, the model fitted anew, the same scores."""
-    for number in range(RESAMPLES):
+    for number in range(_RESAMPLES):
         rng = generator(seed, Role.CHECKUP_RESAMPLES, parts[0].size, number)
         drawn = data.with_outcomes(draw_outcomes(data, parts, rng))
-        fitted = parts_of_mixture(refit(merge_bags(drawn.bags), mixture_of_parts(parts)))
+        fitted = parts_of_mixture(ascend_from(merge_bags(drawn.bags), mixture_of_parts(parts)))
         walked = walk_over(drawn, fitted, fitted)
         yield [value for value, _ in deviations_of(drawn, fitted, walked, list(COLUMNS.values()))[0]]
 
