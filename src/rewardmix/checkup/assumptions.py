@@ -30,7 +30,7 @@ from rewardmix.recovery import recover
 MOST_NUMBERS = 1 << 25
 """Beliefs (episodes x steps x contexts) that are looked at; of more episodes, every so-manieth."""
 
-NO_TIMES = "the log has no time column"
+NO_TIMES = "no time column tells the order of the episodes"
 
 ASSUMPTIONS = {
     "one type short": "there are as many types as the model has",

@@ -35,7 +35,7 @@ from rewardmix.logs.log import Compact, Log, Notes, Problem, Repair, StoredPart,
 from rewardmix.logs.log_schema import FoundValues, LogSchema, find_values
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.sessions import Room, cut_at_pauses, sorted_by_step, sorted_by_time
-from rewardmix.logs.sources import Source, source_of
+from rewardmix.logs.sources import IN_ORDER, Source, source_of
 from rewardmix.logs.times import Pause
 from rewardmix.logs.workers import Callback, Workers, as_executor, reported
 
@@ -163,7 +163,8 @@ def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Lo
     parts = [Compact.of(episodes[begin : begin + size], schema) for begin in range(0, len(episodes), size)]
     files = workers.files(part.rows for part in parts)
     rows = int(episodes.lengths.sum())
-    return Log(schema, tuple(map(stored, parts, files)), workers, Notes(rows, len(episodes), len(episodes)))
+    notes = Notes(rows, len(episodes), len(episodes), in_order=True)
+    return Log(schema, tuple(map(stored, parts, files)), workers, notes)
 
 
 def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: bool, on_update: Callback | None) -> Log:
@@ -190,6 +191,7 @@ def _checked_log(prepared: Prepared, room: Room, workers: Workers, skip_bad: boo
     labels = coding.state_names or declared.state_names, coding.action_names or declared.action_names
     schema = LogSchema(*sizes, *labels)
     notes = Notes(sum(one.rows for one in checked), episodes, kept, listed, cut, source.name, repairs, source.span)
+    notes = replace(notes, in_order=source.in_order or source.metadata.get(IN_ORDER) is True)
     good = [(one.part, Origin(piece, coding, limits, source.about)) for one, piece in zip(checked, pieces, strict=True)
             if len(one.part)]  # fmt: skip
     return Log(schema, tuple(part for part, _ in good), workers, notes, tuple(origin for _, origin in good))

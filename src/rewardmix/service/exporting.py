@@ -12,7 +12,7 @@ from typing import Any
 
 from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
-from rewardmix.logs.sources import METADATA, described
+from rewardmix.logs.sources import IN_ORDER, METADATA, described
 from rewardmix.logs.writing import replacing
 from rewardmix.service.records import Records
 from rewardmix.service.store import reading_store
@@ -64,6 +64,7 @@ def write_log(records: Records, out: str | Path, until: int | None = None, horiz
         "reward_values": world["reward_values"],
         "state_names": world["state_names"],
         "action_names": world["action_names"],
+        IN_ORDER: True,  # sessions are numbered as they begin, and rows are asked for by that number
     }
     with replacing("out", out) as temporary:
         _write_columns(temporary, columns, about)
