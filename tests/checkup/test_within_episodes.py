@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
+from benchmarks.checkup.worlds import revenue_rows
 
 from rewardmix import check, problems, recover, simulate, uniform
 from rewardmix.checkup import assumptions, check_assumptions, score_kernels, surplus, within_episodes
@@ -17,22 +17,10 @@ from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
 
 
-def revenue_log(seed, count=3000, steps=5):
-    """Sessions of two types that buy different things and spend different amounts; most pay nothing."""
-    rng = np.random.default_rng(seed)
-    kind = rng.integers(2, size=(count, 1))
-    page, offer = rng.integers(3, size=(count, steps)), rng.integers(3, size=(count, steps))
-    buys = rng.random((count, steps)) < np.where(offer == 0, 0.08, np.where((offer == 1) == (kind == 0), 0.25, 0.03))
-    revenue = np.where(buys, np.exp(rng.normal(2.5 + 1.2 * kind, 0.5, (count, steps))).round(2), 0.0)
-    columns = {"state": page, "action": offer, "reward": revenue}
-    columns |= {"episode": np.repeat(np.arange(count), steps), "step": np.tile(np.arange(steps), count)}
-    return pd.DataFrame({name: column.ravel() for name, column in columns.items()})
-
-
 @pytest.mark.parametrize("seed", [2, 15, 19])
 def test_nothing_is_broken_in_revenue_that_was_put_into_bins(seed):
     """The amounts of one type are hardly ever those of the other, so laws lie on the boundary."""
-    assert not check(revenue_log(seed), num_contexts=2, bins=20).broken
+    assert not check(revenue_rows(seed), num_contexts=2, bins=20).broken
 
 
 def test_an_outcome_that_a_type_never_pays_takes_no_mean_out_of_a_score():
