@@ -96,7 +96,7 @@ def faults(mutations: Iterable[Mutation]) -> list[str]:
 
 
 class Copy:
-    """A copy of source, tests, and benchmarks that tests import, which one worker may spoil whatever happens to these."""
+    """A copy of source, tests and what they import, that one worker may spoil, whatever happens to the originals."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
