@@ -7,17 +7,25 @@ from benchmarks.record import Rows
 from rewardmix.checkup import ASSUMPTIONS
 
 
+def alarms(rows: Rows) -> list[str]:
+    """Logs in which everything holds, and in how many of them something is called broken."""
+    lines = [
+        [row["world"], row["checked"], row["broken"], f"{row['seconds']:.2f}"]
+        for row in rows
+        if row["assumption"] == next(iter(ASSUMPTIONS))
+    ]
+    return [grid(["world", "logs", "anything broken", "CPU s a log"], lines)]
+
+
 def calibration(rows: Rows) -> list[str]:
     """Kolmogorov's distance of the p-values from the uniform law, and how many are small."""
+    columns = ("distance", "bound", "below .05", "below .01")
     lines = [
         [
             row["world"],
             row["assumption"],
-            str(row["logs"]),
-            short(row["distance"]),
-            short(row["bound"]),
-            short(row["below .05"]),
-            short(row["below .01"]),
+            row["logs"] or "not asked",
+            *(short(row[column]) if row["logs"] else "" for column in columns),
         ]
         for row in rows
     ]
@@ -27,9 +35,32 @@ def calibration(rows: Rows) -> list[str]:
 def power(*parts: Rows) -> list[str]:
     """Share of the logs in which each assumption was called broken, by what was broken."""
     rows = [row for part in parts for row in part]
-    lines = [[row["broken"], *(short(row["named"][name]) for name in ASSUMPTIONS)] for row in rows]
-    return [grid(["broken", *ASSUMPTIONS], lines)]
+    lines = [[row["broken"], row["logs"], *(short(row["named"][name]) for name in ASSUMPTIONS)] for row in rows]
+    return [grid(["broken", "logs", *ASSUMPTIONS], lines)]
 
 
-TABLES = {"calibration": calibration, "power": power}
+def rival(rows: Rows) -> list[str]:
+    """The p-values of the question whether a type is missing, smallest first."""
+    lines = [
+        [row["case"], f"{row['episodes']:,}", ", ".join(f"{value:.2g}" for value in sorted(row["p_values"]))]
+        for row in rows
+    ]
+    return [grid(["log", "episodes", "p-values of one type short"], lines)]
+
+
+def cost(rows: Rows) -> list[str]:
+    """CPU seconds with a rival fitted to few episodes, and to half of them."""
+    lines = [
+        [f"{row['rows']:,}", what, *(f"{row[name + part]:.1f}" for name in ("every other", "limited")),
+         f"{row['every other' + part] / row['limited' + part]:.1f}"]
+        for row in rows
+        for what, part in {"`fit`": "", "its check-up": ", check-up"}.items()
+    ]  # fmt: skip
+    return [grid(["rows", "CPU s of", "fitted to every other episode", "to at most 5,000", "ratio"], lines)]
+
+
+TABLES = {"alarms": alarms, "calibration": calibration, "power": power, "rival": rival, "cost": cost}
 """Name -> what it makes of rows."""
+
+SHOWN = {"null": (alarms, calibration), "power": (power,), "short": (power,), "rival": (rival,), "cost": (cost,)}
+"""Part -> the tables that a run of it prints."""

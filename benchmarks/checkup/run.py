@@ -1,111 +1,154 @@
 """Is the check-up calibrated where everything holds, and awake where something does not?
 
-python -m benchmarks.checkup.run [--quick] [--parts null power short]
+python -m benchmarks.checkup.run [--quick] [--parts null,power,short,rival,cost]
 
-null: p-values of logs in which every assumption holds, against the uniform law (Kolmogorov's distance).
+null: p-values of logs in which every assumption holds, against the uniform law (Kolmogorov's distance), and how many
+logs are called broken. Resamples are drawn only where some p-value is below .1; so where rewards are rare or types too
+many it is the shares below .05 and .01 that should be right, or less.
 power: share of logs of a broken world in which the broken assumption is named.
 short: the same where two types are fitted to worlds with three.
+rival: deviations of the question "one type short" where the rival is fitted to 5,000 of 20,000 episodes.
+cost: CPU time of ``fit`` of a million rows, with a rival fitted to 5,000 episodes and to every other one.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from benchmarks.checkup.settings import BROKEN, LEVEL, LOGS, NULLS, POWER_EPISODES, POWER_LOGS, SHORT_EPISODES, random
+from benchmarks.cells import show as print_tables
+from benchmarks.checkup.analysis import SHOWN
+from benchmarks.checkup.settings import (
+    BROKEN,
+    LEVEL,
+    NULLS,
+    POWER_SIZES,
+    RARE_TYPES,
+    RIVAL_EPISODES,
+    RIVAL_LOGS,
+    ROWS,
+    SHORT_EPISODES,
+    random,
+)
 from benchmarks.checkup.worlds import simulate_broken
-from benchmarks.record import Rows, record, table
-from rewardmix import check, simulate, uniform
-from rewardmix.checkup import ASSUMPTIONS
+from benchmarks.record import Rows, run
+from rewardmix import Episodes, check, fit, simulate, uniform
+from rewardmix.checkup import ASSUMPTIONS, Checkup, surplus
 
-PARTS = ("null", "power", "short")
+Row = dict[str, Any]
 
 
-def null(logs: int) -> Rows:
+def null(quick: bool) -> Iterator[Row]:
     """One row for each world and assumption."""
-    rows = []
-    for name, make in NULLS.items():
-        values, begin = [], time.process_time()
-        for seed in range(logs):
-            episodes, contexts = make(seed)
-            values.append([one.p_value for one in check(episodes, num_contexts=contexts, seed=seed).findings])
-        seconds = (time.process_time() - begin) / logs
-        rows += [
-            _distances(name, one, column, seconds) for one, column in zip(ASSUMPTIONS, np.array(values).T, strict=True)
-        ]
-    return rows
+    for name, correct in NULLS.items():
+        logs = 3 if quick else correct.logs
+        begin = time.process_time()
+        checkups = [_checked(*correct.make(seed), seed) for seed in range(logs)]
+        about = {
+            "world": name,
+            "checked": logs,
+            "broken": sum(bool(checkup.broken) for checkup in checkups),
+            "seconds": (time.process_time() - begin) / logs,
+        }
+        values = np.array([[finding.p_value for finding in checkup.findings] for checkup in checkups])
+        for assumption, column in zip(ASSUMPTIONS, values.T, strict=True):
+            yield {**about, "assumption": assumption, **_distances(column)}
 
 
-def _distances(world: str, assumption: str, values: np.ndarray, seconds: float) -> dict[str, object]:
+def _checked(episodes: Episodes, contexts: int, seed: int) -> Checkup:
+    return check(episodes, num_contexts=contexts, level=LEVEL, seed=seed)
+
+
+def _distances(values: np.ndarray) -> Row:
     asked = np.sort(values[~np.isnan(values)])
     count = asked.size
+    if not count:
+        return {"logs": 0, "distance": None, "bound": None, "below .05": None, "below .01": None}
     steps = np.arange(count + 1) / count
-    distance = max(float((steps[1:] - asked).max()), float((asked - steps[:-1]).max()))
     return {
-        "world": world,
-        "assumption": assumption,
         "logs": count,
-        "distance": distance,
+        "distance": max(float((steps[1:] - asked).max()), float((asked - steps[:-1]).max())),
         "bound": math.sqrt(math.log(2 / 0.01) / (2 * count)),
         "below .05": float((asked < 0.05).mean()),
         "below .01": float((asked < 0.01).mean()),
-        "seconds": seconds,
     }
 
 
-def power(logs: int, episodes: int) -> Rows:
-    """One row for each broken assumption."""
-    rows = []
-    for assumption, how in BROKEN.items():
-        found = []
-        for seed in range(logs):
-            model = random(seed, states=10)
-            findings = check(simulate_broken(model, episodes, seed, **how), level=LEVEL).findings
-            found.append([one.broken for one in findings])
-        named = dict(zip(ASSUMPTIONS, np.array(found).mean(axis=0).tolist(), strict=True))
-        rows.append({"broken": assumption, "logs": logs, "episodes": episodes, "named": named})
-    return rows
+def power(quick: bool) -> Iterator[Row]:
+    """One row for each broken assumption and number of episodes."""
+    for episodes, logs in POWER_SIZES.items():
+        for assumption, how in BROKEN.items():
+            worlds = [random(seed, states=10) for seed in range(2 if quick else logs)]
+            checkups = [
+                check(simulate_broken(model, episodes, seed, **how), level=LEVEL) for seed, model in enumerate(worlds)
+            ]
+            yield _named(f"{assumption}, {episodes:,} episodes", episodes, checkups)
 
 
-def short(logs: int | None = None) -> Rows:
+def short(quick: bool) -> Iterator[Row]:
     """One row for each number of episodes."""
-    rows = []
-    for episodes, usual in SHORT_EPISODES.items():
-        found = []
-        for seed in range(logs or usual):
-            model = random(seed, contexts=3)
-            findings = check(simulate(uniform(model), model, episodes, seed=seed), num_contexts=2, level=LEVEL).findings
-            found.append([one.broken for one in findings])
-        named = dict(zip(ASSUMPTIONS, np.array(found).mean(axis=0).tolist(), strict=True))
-        broken = f"one type short, {episodes:,} episodes"
-        rows.append({"broken": broken, "logs": len(found), "episodes": episodes, "named": named})
-    return rows
+    for episodes, logs in SHORT_EPISODES.items():
+        worlds = [random(seed, contexts=3) for seed in range(2 if quick else logs)]
+        checkups = [
+            check(simulate(uniform(model), model, episodes, seed=seed), num_contexts=2, level=LEVEL)
+            for seed, model in enumerate(worlds)
+        ]
+        yield _named(f"one type short, {episodes:,} episodes", episodes, checkups)
 
 
-def main() -> None:
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
-    options = asked.parse_args()
-    if "null" in options.parts:
-        rows = null(10 if options.quick else LOGS)
-        table(list(rows[0]), [list(row.values()) for row in rows])
-        if not options.quick:
-            record("checkup", "null", rows)
-    if "power" in options.parts:
-        rows = power(2 if options.quick else POWER_LOGS, 3000 if options.quick else POWER_EPISODES)
-        table(["broken", *ASSUMPTIONS], [[row["broken"], *row["named"].values()] for row in rows])
-        if not options.quick:
-            record("checkup", "power", rows)
-    if "short" in options.parts:
-        rows = short(2 if options.quick else None)
-        table(["broken", *ASSUMPTIONS], [[row["broken"], *row["named"].values()] for row in rows])
-        if not options.quick:
-            record("checkup", "short", rows)
+def _named(broken: str, episodes: int, checkups: list[Checkup]) -> Row:
+    """How often each assumption was called broken."""
+    shares = np.array([[finding.broken for finding in checkup.findings] for checkup in checkups]).mean(axis=0)
+    named = dict(zip(ASSUMPTIONS, shares.tolist(), strict=True))
+    return {"broken": broken, "logs": len(checkups), "episodes": episodes, "named": named}
+
+
+def rival(quick: bool) -> Iterator[Row]:
+    """One row for each share of a third type."""
+    for name, share in RARE_TYPES.items():
+        values = []
+        for seed in range(1 if quick else RIVAL_LOGS):
+            model = random(seed, contexts=3 if share else 2)
+            if share:
+                model = replace(model, weights=np.array([(1.0 - share) / 2, (1.0 - share) / 2, share]))
+            episodes = simulate(uniform(model), model, RIVAL_EPISODES, seed=seed)
+            values.append(check(episodes, num_contexts=2, seed=seed).findings[0].p_value)
+        yield {"case": name, "logs": len(values), "episodes": RIVAL_EPISODES, "p_values": values}
+
+
+def cost(quick: bool) -> Iterator[Row]:
+    """CPU seconds of ``fit``, and of the check-up alone, with the limit on the rival and without."""
+    model = random(0, states=12, horizon=12)
+    rows = ROWS // 10 if quick else ROWS
+    episodes = simulate(uniform(model), model, rows // model.horizon, seed=0)
+    few = surplus.MOST_FITTED
+    fitted = fit(episodes[:5000], resamples=0)  # compiles
+    row: Row = {"rows": rows, "episodes": len(episodes)}
+    for name, most in {"limited": few, "every other": len(episodes)}.items():
+        surplus.MOST_FITTED = most
+        row[name] = _seconds(partial(fit, episodes))
+        row[f"{name}, check-up"] = _seconds(partial(check, episodes, model=fitted.model))
+    surplus.MOST_FITTED = few
+    yield {**row, "ratio": row["every other"] / row["limited"]}
+
+
+def _seconds(call: Any) -> float:
+    begin = time.process_time()
+    call()
+    return time.process_time() - begin
+
+
+def show(part: str, rows: Rows, quick: bool) -> None:
+    """The tables of a part."""
+    for made in SHOWN[part]:
+        print_tables(made(rows))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, "checkup", {"null": null, "power": power, "short": short, "rival": rival, "cost": cost}, show)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from rewardmix import Episodes, plan, problems, simulate, uniform
+import numpy as np
+import pandas as pd
+
+from benchmarks.checkup.worlds import count_rows, revenue_rows
+from rewardmix import Episodes, logs, plan, problems, simulate, uniform
 from rewardmix.model import RewardMixingMDP
 
-LOGS = 500
-"""Logs of each world in which everything holds."""
-
 NULL_EPISODES = 2000
-POWER_EPISODES = 30_000
-POWER_LOGS = 40
+POWER_SIZES = {3000: 20, 30_000: 10}
+"""Episodes of a broken world, and logs of each."""
+
 SHORT_EPISODES = {1000: 40, 3000: 40, 10_000: 20}
 """Episodes of worlds with three types that two are fitted to, and logs of each."""
 LEVEL = 0.01
@@ -52,10 +55,72 @@ def _three(seed: int) -> tuple[Episodes, int]:
     return simulate(uniform(model), model, NULL_EPISODES, seed=seed), 3
 
 
-NULLS: dict[str, Callable[[int], tuple[Episodes, int]]] = {
-    "random (6,3,8), uniform actions": _uniform,
-    "shop, uniform actions": _shop,
-    "random (6,3,8), the best policy": _deployed,
-    "random (5,3,8) with three types": _three,
+def _dense(seed: int, values: tuple[float, ...], episodes: int, fitted: int = 2) -> tuple[Episodes, int]:
+    model = random(seed % 20, states=3, reward_values=values)
+    return simulate(uniform(model), model, episodes, seed=seed), fitted
+
+
+def world_of(laws: np.ndarray, horizon: int = 8) -> RewardMixingMDP:
+    """Two types that pay 1 with these chances, (2, S, A), in a world where any state follows any other."""
+    states, actions = laws.shape[1:]
+    moves = np.full((states, actions, states), 1.0 / states)
+    return RewardMixingMDP(moves, np.full(states, 1.0 / states), [0.5, 0.5], laws, horizon)
+
+
+def _of_laws(laws: np.ndarray, episodes: int, seed: int, fitted: int = 2, horizon: int = 8) -> tuple[Episodes, int]:
+    model = world_of(laws, horizon)
+    return simulate(uniform(model), model, episodes, seed=seed), fitted
+
+
+def _rare(seed: int, episodes: int) -> tuple[Episodes, int]:
+    return _of_laws(0.01 * np.random.default_rng(seed).uniform(0.2, 1.8, (2, 3, 3)), episodes, seed)
+
+
+def _one_type(seed: int) -> tuple[Episodes, int]:
+    return _of_laws(np.repeat(np.random.default_rng(seed).uniform(0.1, 0.9, (1, 3, 3)), 2, axis=0), 3000, seed)
+
+
+def _one_choice(seed: int) -> tuple[Episodes, int]:
+    return _of_laws(np.array([0.85, 0.7]).reshape(2, 1, 1), 537, seed, fitted=4, horizon=4)
+
+
+def _in_bins(rows: pd.DataFrame) -> tuple[Episodes, int]:
+    return logs.read(rows, bins=20).episodes(), 2
+
+
+@dataclass(frozen=True)
+class Correct:
+    """Logs in which everything holds: how many, and seed -> (log, number of types that are fitted)."""
+
+    logs: int
+    make: Callable[[int], tuple[Episodes, int]]
+
+
+BINARY, GRADES = (0.0, 1.0), (0.0, 0.5, 1.0)
+
+NULLS = {
+    "random (6,3,8), uniform actions": Correct(200, _uniform),
+    "shop, uniform actions": Correct(200, _shop),
+    "random (6,3,8), the best policy": Correct(200, _deployed),
+    "random (5,3,8) with three types": Correct(100, _three),
+    "random (3,3,8), 300 episodes": Correct(200, lambda seed: _dense(seed, BINARY, 300)),
+    "random (3,3,8), three grades, 3,000": Correct(100, lambda seed: _dense(seed, GRADES, 3000)),
+    "revenue in bins, 3,000": Correct(200, lambda seed: _in_bins(revenue_rows(seed))),
+    "counts in bins, 3,000": Correct(100, lambda seed: _in_bins(count_rows(seed))),
+    "rewards of .01, 300": Correct(100, lambda seed: _rare(seed, 300)),
+    "rewards of .01, 3,000": Correct(100, lambda seed: _rare(seed, 3000)),
+    "rewards of .01, 20,000": Correct(20, lambda seed: _rare(seed, 20_000)),
+    "one type, two fitted, 3,000": Correct(60, _one_type),
+    "two types, four fitted, 300": Correct(100, lambda seed: _dense(seed, BINARY, 300, fitted=4)),
+    "two types, four fitted, 3,000": Correct(40, lambda seed: _dense(seed, BINARY, 3000, fitted=4)),
+    "one choice (537 x 4), four fitted": Correct(100, _one_choice),
 }
-"""Name -> seed -> (a log in which everything holds, its number of types)."""
+"""Name -> logs in which everything holds; the dear ones are fewer."""
+
+ROWS = 1_000_000
+"""Of the log whose fit is timed: 12 states, 3 actions, 12 steps, two types."""
+
+RIVAL_EPISODES = 20_000
+RIVAL_LOGS = 4
+RARE_TYPES = {"no third type": 0.0, "a third type of 2 %": 0.02, "a third type of a third": 1 / 3}
+"""Share of a third type that the rival has to find, from its 5,000 episodes."""

@@ -1,8 +1,9 @@
-"""Worlds that break one assumption each."""
+"""Worlds that break one assumption each, and rows of shops that break none."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from rewardmix.episodes import Episodes
 from rewardmix.model import dense_transition
@@ -43,3 +44,29 @@ def simulate_broken(model, count, seed, *, switch=0.0, copy=0.0, repeat=0.0, mov
         context = np.where(rng.random(count) < switch, fresh, context)
     lengths = np.full(count, model.horizon)
     return Episodes(states, actions, outcomes, lengths, size, choices, model.reward_values)
+
+
+def revenue_rows(seed, count=3000, steps=5):
+    """Sessions of two types that buy different things and spend different amounts; most pay nothing."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2, size=(count, 1))
+    page, offer = rng.integers(3, size=(count, steps)), rng.integers(3, size=(count, steps))
+    buys = rng.random((count, steps)) < np.where(offer == 0, 0.08, np.where((offer == 1) == (kind == 0), 0.25, 0.03))
+    revenue = np.where(buys, np.exp(rng.normal(2.5 + 1.2 * kind, 0.5, (count, steps))).round(2), 0.0)
+    return _rows(page, offer, revenue)
+
+
+def count_rows(seed, count=3000, steps=6):
+    """Sessions of two types with numbers of things: Poisson, at most 12."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2, size=(count, 1))
+    page, offer = rng.integers(3, size=(count, steps)), rng.integers(3, size=(count, steps))
+    mean = np.where(offer == 0, 0.6, np.where((offer == 1) == (kind == 0), 1.6, 0.3))
+    return _rows(page, offer, np.minimum(rng.poisson(mean), 12).astype(float))
+
+
+def _rows(states, actions, rewards):
+    count, steps = states.shape
+    columns = {"state": states, "action": actions, "reward": rewards}
+    columns |= {"episode": np.repeat(np.arange(count), steps), "step": np.tile(np.arange(steps), count)}
+    return pd.DataFrame({name: column.ravel() for name, column in columns.items()})

@@ -1,5 +1,6 @@
 """``check`` on whatever can be read, and as a command: the dry run."""
 
+import math
 import subprocess
 import sys
 
@@ -29,10 +30,81 @@ def test_a_log_is_checked_like_its_episodes(tmp_path):
     episodes = oracles.uniform_log(600)
     wanted = check_assumptions(episodes)
     logs.write(tmp_path / "a.parquet", episodes)
-    for log in (episodes, logs.read(episodes), tmp_path / "a.parquet", pd.read_parquet(tmp_path / "a.parquet")):
+    for log in (episodes, logs.read(episodes)):
+        assert same(check(log), wanted)
+    wanted = check_assumptions(episodes, in_order=False)
+    for log in (tmp_path / "a.parquet", pd.read_parquet(tmp_path / "a.parquet")):
         assert same(check(log), wanted)
     mixed = pd.read_parquet(tmp_path / "a.parquet").rename(columns={"state": "page", "next_state": "then"})
     assert same(check(mixed, columns={"state": "page", "next_state": "then"}), wanted)
+
+
+def people(drift, seed=0, count=600, steps=5):
+    """Rows of people, each an episode, whose rewards rise from the first to the last by ``drift``."""
+    rng = np.random.default_rng(seed)
+    chance = 0.4 + drift * (np.arange(count)[:, None] / count - 0.5)
+    columns = {
+        "episode": np.repeat(np.arange(count), steps),
+        "step": np.tile(np.arange(steps), count),
+        "state": rng.integers(2, size=count * steps),
+        "action": rng.integers(2, size=count * steps),
+        "reward": (rng.random((count, steps)) < chance).astype(int).ravel(),
+    }
+    return pd.DataFrame(columns)
+
+
+def drift_of(log, **options):
+    return next(finding for finding in check(log, **options).findings if finding.assumption == "drift")
+
+
+def test_rows_sorted_by_person_are_no_time_series():
+    """Sorted by what people earn: no drift, for nobody says that the first came before the last."""
+    finding = drift_of(people(drift=0.6))
+    assert not finding.broken
+    assert math.isnan(finding.p_value)
+    assert finding.sentence == (
+        "Not asked whether the world stays the same from the first episode to the last: "
+        "no time column tells the order of the episodes."
+    )
+
+
+def test_times_tell_the_order_of_episodes():
+    rows = people(drift=0.6)
+    rows["at"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(100 * rows["episode"] + rows["step"], unit="min")
+    timed = {"columns": {"time": "at"}}
+    assert drift_of(rows, **timed).p_value < 1e-6
+    shuffled = np.random.default_rng(0).permutation(600)[rows["episode"]]  # the same people at other times
+    rows["at"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(100 * shuffled + rows["step"], unit="min")
+    assert drift_of(rows, **timed).p_value > 0.001
+    rows["at"] = 7 * rows["step"]  # seconds since the session began
+    assert math.isnan(drift_of(rows, **timed).p_value)
+
+
+def test_files_have_to_follow_each_other_to_tell_the_order(tmp_path):
+    rows = people(drift=0.0)
+    rows["at"] = 100 * rows["episode"] + rows["step"]
+    early = rows["episode"] < 300
+    for name, half in (("a", rows[early]), ("b", rows[~early]), ("c", rows[rows["episode"] % 2 == 0])):
+        half.to_parquet(tmp_path / f"{name}.parquet")
+    timed = {"columns": {"time": "at"}}
+    assert logs.read([tmp_path / "a.parquet", tmp_path / "b.parquet"], **timed).notes.in_order
+    assert not logs.read([tmp_path / "b.parquet", tmp_path / "a.parquet"], **timed).notes.in_order
+    assert not logs.read([tmp_path / "a.parquet", tmp_path / "c.parquet"], **timed).notes.in_order
+
+
+def test_a_fit_asks_about_drift_where_times_tell_the_order():
+    rows = people(drift=0.6)
+    quick = {"resamples": 0, "share_held_out": 0.0}
+    assert "drift" not in {finding.assumption for finding in rewardmix.fit(rows, **quick).info.checkup.broken}
+    rows["at"] = 100 * rows["episode"] + rows["step"]
+    found = rewardmix.fit(rows, columns={"time": "at"}, **quick)
+    assert "drift" in {finding.assumption for finding in found.info.checkup.broken}
+
+
+def test_sessions_cut_out_of_visitors_are_in_order():
+    rows = clicks_of(oracles.uniform_log(200))
+    log = logs.read(rows, columns={"visitor": "user", "time": "at"}, session_gap="30m", bins=2)
+    assert log.notes.in_order
 
 
 def test_of_a_long_log_a_uniform_sample_is_checked(monkeypatch):

@@ -97,6 +97,8 @@ class Role(IntEnum):
     """What a visitor of the demo shop likes and clicks on; index: visitor."""
     DEMO_SHOP = 44
     """What the demo shop believes before it has learned anything."""
+    CHECKUP_RESAMPLES = 60
+    """Rewards drawn anew from a fitted model, for the check-up; index: types, resample."""
     PLANNED_STEPS = 40
     """Seed of the episodes, in a fitted model, that show where a plan goes."""
 

@@ -1,8 +1,9 @@
 """The assumptions, one test each, and what a failed one means.
 
-Every p-value is uniform when its assumption holds: tests are built on sums of terms with mean zero under the model (see
-``score_kernels``), for any log, also one whose actions follow rewards. They are asked together, so each is compared
-with the level by Holm's correction: the chance of any false alarm is at most the level.
+Every p-value is uniform when its assumption holds (or larger, see ``within_episodes``): tests are built on sums of
+terms with mean zero under the model (see ``score_kernels``), for any log, also one whose actions follow rewards. They
+are asked together, so each is compared with the level by Holm's correction: the chance of any false alarm is at most
+the level.
 """
 
 from __future__ import annotations
@@ -12,26 +13,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
 from rewardmix.checkup import score_kernels
-from rewardmix.checkup.association import Statistic, association, trend
-from rewardmix.checkup.projection import projected
+from rewardmix.checkup.association import association, trend
+from rewardmix.checkup.p_values import Answer, chi_squared, upper, without_last_digits
+from rewardmix.checkup.surplus import fitted_episodes
+from rewardmix.checkup.walks import CheckedEpisodes, Walked, parts_of_model, walk_over
+from rewardmix.checkup.within_episodes import ask_within_episodes, deviations_of
 from rewardmix.episodes import Episodes
 from rewardmix.facts import Fact
-from rewardmix.model import RewardMixingMDP, state_action
+from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery import recover
 
 MOST_NUMBERS = 1 << 25
 """Beliefs (episodes x steps x contexts) that are looked at; of more episodes, every so-manieth."""
 
-PER_PARAMETER = 5
-"""A score test needs so many episodes for each parameter that was estimated."""
-
-LEAST_PROBABILITY = 1e-6
-"""No outcome is taken for less probable: one impossible reward must not decide."""
+NO_TIMES = "no time column tells the order of the episodes"
 
 ASSUMPTIONS = {
     "one type short": "there are as many types as the model has",
@@ -111,6 +110,7 @@ def check_assumptions(
     model: RewardMixingMDP | None = None,
     level: float = 0.01,
     seed: int = 0,
+    in_order: bool = True,
 ) -> Checkup:
     """Test what the method takes for granted on the episodes themselves.
 
@@ -119,10 +119,11 @@ def check_assumptions(
         num_contexts: how many types to fit, if no model is given.
         model: estimated from these episodes; by default it is recovered here.
         level: chance that any assumption that holds is called broken.
-        seed: of the fits.
+        seed: of the fits and resamples.
+        in_order: whether the episodes come in the order in which they happened; if not, drift is not asked about.
 
     Returns:
-        one finding for each assumption, with a p-value that is uniform if the assumption holds.
+        one finding for each assumption, with a p-value that is no smaller than it should be if the assumption holds.
     """
     as_instance("episodes", episodes, Episodes)
     as_number("level", level, above=0.0, below=1.0)
@@ -130,145 +131,38 @@ def check_assumptions(
         model = recover(episodes, num_contexts=as_count("num_contexts", num_contexts), seed=seed).model
     _check_sizes(model, episodes)
     sample = _sampled(episodes, model.num_contexts + 1)
-    answers = _answers(sample, model, seed)
+    answers = _answers(sample, model, seed, in_order=in_order)
     return Checkup(_holm(answers, level), level, len(sample))
 
 
-Answer = tuple[float, str]
-"""(p-value, why there is none)."""
-
-
-def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int) -> dict[str, Answer]:
+def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int, *, in_order: bool) -> dict[str, Answer]:
     """All p-values, by assumption."""
     data = CheckedEpisodes.of(episodes)
     if not data.lengths.any():
         return dict.fromkeys(ASSUMPTIONS, (math.nan, "no episode has a step"))
-    parts = _parts(model, data)
+    parts = parts_of_model(model, data)
     walked = walk_over(data, parts, parts)
-    answers = _score_tests(data, parts, walked)
-    answers["one type short"] = _one_more(episodes, model, seed)
+    answers = ask_within_episodes(data, parts, walked, seed)
+    answers["one type short"] = _one_more(data, model, seed)
     answers["moves"] = _moves(data, walked)
-    answers["drift"] = _drift(data, walked)
+    answers["drift"] = _drift(data, walked) if in_order else (math.nan, NO_TIMES)
     return answers
 
 
-@dataclass(frozen=True, eq=False)
-class CheckedEpisodes:
-    """Episodes as the kernels take them.
+def _one_more(data: CheckedEpisodes, model: RewardMixingMDP, seed: int) -> Answer:
+    """Whether a model with one context more, fitted to some of the episodes, predicts the others better.
 
-    Attributes:
-        points: (K, H) state-actions, 0 where there was no step.
-        outcomes: (K, H).
-        lengths: (K,).
-        values: (Z,) rewards.
-        episodes: where they are from.
+    The test holds whatever the rival is, so it is not fitted to more episodes than it takes to see a rare type: the
+    likelihood of a context too many is flat, and climbing it took most of the time of a fit.
     """
-
-    points: NDArray[np.int64]
-    outcomes: NDArray[np.int8]
-    lengths: NDArray[np.int32]
-    values: Floats
-    episodes: Episodes
-
-    @staticmethod
-    def of(episodes: Episodes) -> CheckedEpisodes:
-        """From episodes."""
-        points = state_action(episodes.states[:, :-1].astype(np.int64), episodes.actions, episodes.num_actions)
-        points = np.where(episodes.actions >= 0, points, 0)
-        return CheckedEpisodes(points, episodes.outcomes, episodes.lengths, episodes.reward_values, episodes)
-
-    @property
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int32]]:
-        """What every kernel begins with."""
-        return self.points, self.outcomes, self.lengths
-
-    @property
-    def live(self) -> NDArray[np.bool_]:
-        """(K, H) whether there was a step."""
-        return np.arange(self.points.shape[1]) < self.lengths[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class Walked:
-    """What a walk over the episodes leaves: see ``score_kernels.walk``."""
-
-    scores: Floats
-    posteriors: Floats
-    residuals: Floats
-    variances: Floats
-    beliefs: Floats
-
-
-Parts = tuple[Floats, Floats]
-"""(weights (M,), laws (X, Z, M)) of a model."""
-
-
-def walk_over(data: CheckedEpisodes, parts: Parts, rival: Parts) -> Walked:
-    """Walk over the episodes with a model, and another one to compare its predictions with."""
-    (count, steps), contexts = data.points.shape, parts[0].size
-    out = (
-        np.empty((count, score_kernels.NUM_SCORES)),
-        np.empty((count, contexts)),
-        np.zeros((count, steps)),
-        np.zeros((count, steps)),
-        np.zeros((count, steps, contexts)),
-    )
-    score_kernels.walk(*data.arrays, parts, rival, data.values, out)
-    return Walked(*out)
-
-
-def _parts(model: RewardMixingMDP, data: CheckedEpisodes) -> Parts:
-    """The model's weights and laws as the kernels take them, for the states and rewards that episodes have."""
-    places = np.searchsorted(model.reward_values, data.values)
-    laws = model.laws[:, : data.episodes.num_states][..., places]
-    laws = np.maximum(laws.reshape(model.num_contexts, -1, data.values.size), LEAST_PROBABILITY)
-    laws = laws / laws.sum(axis=-1, keepdims=True)
-    return np.ascontiguousarray(model.weights), np.ascontiguousarray(np.moveaxis(laws, 0, 2))
-
-
-def _score_tests(data: CheckedEpisodes, parts: Parts, walked: Walked) -> dict[str, Answer]:
-    """The questions about rewards within an episode."""
-    columns = {
-        "switching": score_kernels.SWITCHED,
-        "copying": score_kernels.COPIED,
-        "repetition": score_kernels.REPEATED,
-    }
-    deviations = _deviations(data, parts, walked, list(columns.values()))
-    answers = {name: _two_sided(deviation) for name, deviation in zip(columns, deviations, strict=True)}
-    answers["switching"] = _upper(deviations[0])
-    return answers
-
-
-def _deviations(data: CheckedEpisodes, parts: Parts, walked: Walked, columns: list[int]) -> list[Deviation]:
-    """The sums of these scores in standard deviations, with the effect of the estimated parameters taken out."""
-    scores = walked.scores[:, columns]
-    left, parameters = projected(data.arrays, parts, walked.posteriors, scores)
-    count = len(left)
-    if count < PER_PARAMETER * parameters:
-        too_few = f"it takes {PER_PARAMETER * parameters} episodes to correct for {parameters} parameters"
-        return [(math.nan, too_few)] * len(columns)
-    square = (left**2).sum(axis=0) * (count / (count - parameters))
-    enough = square > 1e-9 * np.maximum((scores**2).sum(axis=0), 1e-300)
-    return [
-        (float(total / math.sqrt(size)), "") if ok else (math.nan, "no episode can tell")
-        for total, size, ok in zip(left.sum(axis=0), square, enough, strict=True)
-    ]
-
-
-Deviation = tuple[float, str]
-"""(standard deviations from what is expected, why they could not be had)."""
-
-
-def _one_more(episodes: Episodes, model: RewardMixingMDP, seed: int) -> Answer:
-    """Whether a model with one context more, fitted on every other episode, predicts the rest better."""
-    fitted, rest = episodes[::2], episodes[1::2]
-    if len(rest) < 2 or not rest.lengths.any() or not fitted.lengths.any():
+    fitted = fitted_episodes(len(data))
+    rest = data[~fitted]
+    if len(rest) < 2 or not rest.lengths.any() or not data.lengths[fitted].any():
         return math.nan, "there are too few episodes"
-    rival = recover(fitted, num_contexts=model.num_contexts + 1, seed=seed).model
-    data = CheckedEpisodes.of(rest)
-    parts = _parts(model, data)
-    walked = walk_over(data, parts, _parts(rival, data))
-    return _upper(_deviations(data, parts, walked, [score_kernels.JOINED])[0])
+    rival = recover(data.episodes[fitted], num_contexts=model.num_contexts + 1, seed=seed).model
+    parts = parts_of_model(model, rest)
+    walked = walk_over(rest, parts, parts_of_model(rival, rest))
+    return upper(deviations_of(rest, parts, walked, [score_kernels.JOINED])[0][0])
 
 
 def _moves(data: CheckedEpisodes, walked: Walked) -> Answer:
@@ -276,7 +170,7 @@ def _moves(data: CheckedEpisodes, walked: Walked) -> Answer:
     live = data.live
     after = data.episodes.states[:, 1:][live]
     there = after >= 0
-    return _chi_squared(association(data.points[live][there], after[there], walked.beliefs[live][there, 1:]))
+    return chi_squared(association(data.points[live][there], after[there], walked.beliefs[live][there, 1:]))
 
 
 def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
@@ -292,10 +186,10 @@ def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
         association(data.points[live][there], after[there], times[there, None]),
         association(np.zeros(count, np.int64), began, (np.arange(count)[:, None] + 0.5) / count - 0.5),
     ]
-    asked = [_chi_squared(test)[0] for test in tests if test[1]]
+    asked = [chi_squared(test)[0] for test in tests if test[1]]
     if not asked:
         return math.nan, "nothing was seen often enough"
-    return _rounded(1.0 - (1.0 - min(asked)) ** len(asked)), ""
+    return without_last_digits(1.0 - (1.0 - min(asked)) ** len(asked)), ""
 
 
 def _before(walked: Walked) -> Floats:
@@ -305,28 +199,6 @@ def _before(walked: Walked) -> Floats:
     beliefs -= walked.posteriors.mean(axis=0)
     beliefs[:, :, -1] = 1.0
     return beliefs
-
-
-def _chi_squared(statistic: Statistic) -> Answer:
-    from scipy.special import chdtrc
-
-    square, freedom = statistic
-    return (_rounded(float(chdtrc(freedom, square))), "") if freedom else (math.nan, "nothing was seen often enough")
-
-
-def _upper(deviation: Deviation) -> Answer:
-    """The chance of so large a deviation."""
-    return _rounded(0.5 * math.erfc(deviation[0] / math.sqrt(2.0))), deviation[1]
-
-
-def _two_sided(deviation: Deviation) -> Answer:
-    """The chance of a deviation so far from zero."""
-    return _rounded(math.erfc(abs(deviation[0]) / math.sqrt(2.0))), deviation[1]
-
-
-def _rounded(p_value: float) -> float:
-    """Without the last digits, which differ between C libraries."""
-    return float(f"{p_value:.9g}")
 
 
 def _holm(answers: Mapping[str, Answer], level: float) -> tuple[Finding, ...]:

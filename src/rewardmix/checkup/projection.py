@@ -23,6 +23,10 @@ _SOLVED = 1e-6
 """The regression is solved when its gradient has fallen to this share."""
 
 
+LEAST_EXPECTED = 1.0
+"""An outcome that a type is expected to pay (or not to pay) less often is no parameter that the episodes know: p-values
+of logs with binned rewards are uniform with it (``benchmarks/checkup``), more would leave known ones in."""
+
 EpisodeArrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 """Points (K, H), outcomes (K, H) and lengths (K,) of episodes."""
 
@@ -46,12 +50,27 @@ class Gradient:
         weights, table = model
         ones = np.ones(data[2].size)
         visits = self._across(ones)[0].sum(axis=1, keepdims=True)  # (X, 1, M)
+        expected = visits * table * (1.0 - table)
+        known = self._known(expected, table)
         self.scale = (
-            1.0 / np.sqrt(np.maximum(visits * table * (1.0 - table), 1.0)),
+            np.where(known, 1.0 / np.sqrt(np.maximum(expected, 1.0)), 0.0),
             1.0 / np.sqrt(np.maximum(ones.size * weights * (1.0 - weights), 1.0)),
         )
-        seen = (visits[:, 0] >= 1.0).sum()
-        self.rank = int(seen * (table.shape[1] - 1) + weights.size - 1)
+        self.rank = int(known.sum() + weights.size - 1)
+
+    @staticmethod
+    def _known(expected: Floats, table: Floats) -> NDArray[np.bool_]:
+        """(X, Z, M) which logits of the laws the episodes tell something about.
+
+        Where a type hardly ever pays an outcome, the derivative is next to the same number at every visit: regression
+        on it takes it for an intercept and removes the mean of the score, which is what is asked about. The maximum
+        lies on the boundary there, so the derivatives do not sum to zero either. These directions are left out, and so
+        is the most probable outcome of each law: the other logits are relative to it, and with it they would span the
+        rare one again.
+        """
+        known = expected >= LEAST_EXPECTED
+        np.put_along_axis(known, table.argmax(axis=1)[:, None], False, axis=1)
+        return known
 
     def _across(self, amounts: Floats) -> tuple[Floats, Floats]:
         weights, table = self.model

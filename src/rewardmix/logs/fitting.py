@@ -199,7 +199,8 @@ def fit(
     test = logging_test(data.total(count_followed), data.schema)
     criterion = choice.criterion if choice else _criterion(sample, recovery.model, data.schema)
     notify(Progress("check"))
-    checkup = check_assumptions(known.episodes, model=recovery.model, seed=settings.seed)
+    order = {"in_order": data.notes.in_order}
+    checkup = check_assumptions(known.episodes, model=recovery.model, seed=settings.seed, **order)
     validated = _validated(len(data), known, recovery, found, settings, notify)
     judged = log_coverage(moments, data.schema), test, support, checkup, *validated
     info = FitInfo(data.notes, data.schema, moments, recovery.info, choice, criterion, *judged, passes, ())

@@ -44,30 +44,33 @@ def check(
     """Test what the method takes for granted on the episodes themselves.
 
     Args:
-        log: ``Episodes``, a ``Log``, or whatever ``read`` takes, in the order in which they happened (only the question
-            about drift looks at the order). Of more than 200,000 episodes a uniform sample is asked.
+        log: ``Episodes`` in the order in which they happened, a ``Log``, or whatever ``read`` takes. Only the question
+            about drift looks at the order; of a log without a time column it is not asked. Of more than 200,000
+            episodes a uniform sample is asked.
         num_contexts: how many types to fit if no model is given, or "auto" for the number that predicts held-out
             episodes best.
         model: estimated from these episodes; by default it is recovered here.
         level: chance that any assumption that holds is called broken.
-        seed: of the sample and of the fits.
+        seed: of the sample, of the fits and of resamples.
         executor: who reads.
         **reading: handed on to ``read``: columns, session_gap, bins, ...
 
     Returns:
-        one finding for each assumption, with a p-value that is uniform if the assumption holds.
+        one finding for each assumption, with a p-value that is no smaller than it should be if the assumption holds.
     """
     as_seed("seed", seed)
     automatic = isinstance(num_contexts, str) and num_contexts == "auto"
     contexts = 2 if automatic else as_count("num_contexts", num_contexts)
     warnings: tuple[str, ...] = ()
     if isinstance(log, Episodes) and not reading:
-        episodes = log
+        episodes, in_order = log, True
     else:
         data = as_log(log, executor, reading)
-        episodes = data.sample(SAMPLE, seed).episodes(data.schema)
+        episodes, in_order = data.sample(SAMPLE, seed).episodes(data.schema), data.notes.in_order
         warnings = tuple(filter(None, [data.notes.left_out.headline]))
     if automatic and model is None:
         contexts = max(2, choose_contexts(episodes, seed=seed).num_contexts)
-    found = check_assumptions(episodes, num_contexts=contexts, model=model, level=level, seed=seed)
-    return LogCheckup(**vars(found), warnings=warnings)
+    checkup = check_assumptions(
+        episodes, num_contexts=contexts, model=model, level=level, seed=seed, in_order=in_order
+    )
+    return LogCheckup(**vars(checkup), warnings=warnings)

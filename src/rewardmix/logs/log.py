@@ -229,6 +229,8 @@ class Notes:
         name: of the source.
         repairs: what was done to the rows so that they can be read.
         span: from when to when it is, as 2026-11-16T09:30:00, if its rows have times.
+        in_order: whether episodes are known to come in the order in which they happened: by their times, or because
+             they are from memory or from a service. The order of rows without times may be any.
         lost: what ``left_out`` is to say.
     """
 
@@ -240,6 +242,7 @@ class Notes:
     name: str = "episodes in memory"
     repairs: tuple[Repair, ...] = ()
     span: tuple[str, str] | None = None
+    in_order: bool = False
     lost: InitVar[LeftOut | None] = None
 
     def __post_init__(self, lost: LeftOut | None) -> None:

@@ -40,7 +40,7 @@ from rewardmix.logs.log_schema import FoundValues, LogSchema, find_values
 from rewardmix.logs.minari import is_dataset, read_minari
 from rewardmix.logs.ordering import first_split
 from rewardmix.logs.sessions import Room, cut_at_pauses, sorted_by_step, sorted_by_time
-from rewardmix.logs.sources import Source, source_of
+from rewardmix.logs.sources import IN_ORDER, Source, source_of
 from rewardmix.logs.times import Pause
 from rewardmix.logs.workers import Callback, Workers, as_executor, reported
 from rewardmix.reward_scale import RewardScale
@@ -172,7 +172,8 @@ def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Lo
     rows = int(episodes.lengths.sum())
     counts = np.bincount(episodes.outcomes[episodes.present], minlength=len(values))
     paid = sum(count * abs(value) for count, value in zip(counts.tolist(), values, strict=True))
-    notes = Notes(rows, len(episodes), len(episodes), lost=LeftOut(0, len(episodes), rows=rows, paid=paid))
+    lost = LeftOut(0, len(episodes), rows=rows, paid=paid)
+    notes = Notes(rows, len(episodes), len(episodes), in_order=True, lost=lost)
     return Log(schema, tuple(map(stored, parts, files)), workers, notes)
 
 
@@ -205,7 +206,8 @@ def _checked_log(
     labels = coding.state_names or declared.state_names, coding.action_names or declared.action_names
     cuts = None if declared.reward_scale is None else declared.reward_scale.cuts
     schema = LogSchema(*sizes, *labels, cuts)
-    notes = Notes(lost.rows, episodes, kept, listed, cut, source.name, repairs, source.span, lost)
+    in_order = source.in_order or source.metadata.get(IN_ORDER) is True
+    notes = Notes(lost.rows, episodes, kept, listed, cut, source.name, repairs, source.span, in_order, lost)
     good = [(one.part, Origin(piece, coding, limits, source.about)) for one, piece in zip(checked, pieces, strict=True)
             if len(one.part)]  # fmt: skip
     return Log(schema, tuple(part for part, _ in good), workers, notes, tuple(origin for _, origin in good))

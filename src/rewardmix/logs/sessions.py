@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def sorted_by_step(source: Source, room: Room) -> Repaired:
             episodes = episode_numbers(table.column(names.episode), names.episode)
             return episodes, whole_numbers(table.column(steps), steps).astype(np.int64)
 
-    pieces, late, _ = _each_file(source, numbering, room, by_order=False)
+    pieces, late, _, _ = _each_file(source, numbering, room, by_order=False)
     behind = f"{late} rows stood behind rows that they come before"
     text = f"{behind}: rows were sorted by episode, and within one by {steps!r}."
     return replace(source, pieces=pieces), (Repair("unsorted rows", late, text),)
@@ -57,10 +58,11 @@ def sorted_by_time(source: Source, room: Room) -> Repaired:
             episodes = episode_numbers(table.column(names.episode), names.episode)
         return episodes, _moments(table, when, where, span)
 
-    pieces, late, ties = _each_file(source, numbering, room, by_order=True)
-    found = replace(source, pieces=pieces, names=replace(names, time=None), about=(when,), span=span.texts)
+    pieces, late, ties, starts = _each_file(source, numbering, room, by_order=True)
+    source = replace(source, pieces=pieces, names=replace(names, time=None), about=(when,), span=span.texts)
+    source = replace(source, in_order=_are_in_order(starts))
     text = f"{late} rows stood behind rows that they come before: rows were sorted by episode and {when!r}."
-    return found, _needed(Repair("unsorted rows", late, text), _same_time(ties, when))
+    return source, _needed(Repair("unsorted rows", late, text), _same_time(ties, when))
 
 
 def cut_at_pauses(source: Source, pause: Pause, room: Room) -> Repaired:
@@ -90,7 +92,14 @@ def cut_at_pauses(source: Source, pause: Pause, room: Room) -> Repaired:
     names = replace(names, episode=column, time=None)
     texts = source.texts - {visitor, when}
     found = replace(
-        source, pieces=pieces, names=names, texts=texts, metadata={}, about=(visitor, when), span=span.texts
+        source,
+        pieces=pieces,
+        names=names,
+        texts=texts,
+        metadata={},
+        about=(visitor, when),
+        span=span.texts,
+        in_order=True,
     )
     count, people = sessions.groups.ids.size, visitors.groups.ids.size
     text = f"{count} sessions were cut out of the rows of {people} visitors, where {when!r} paused for more than "
@@ -183,18 +192,33 @@ class NumberedRows:
             return pa.unify_schemas(forms, promote_options="permissive")
 
 
-def _each_file(source: Source, numbering: Numbering, room: Room, *, by_order: bool) -> tuple[tuple[Any, ...], int, int]:
-    """Every file sorted by itself, for ids are those of a file; how many rows came too late, and how many ties."""
+def _are_in_order(starts: Sequence[tuple[float, float]]) -> bool:
+    """Whether files follow each other, given when the first and the last episode of each begins.
+
+    Episodes that all begin at the same time have times of their own, such as seconds since the session began.
+    """
+    return starts[0][0] < starts[-1][1] and all(one[1] <= two[0] for one, two in pairwise(starts))
+
+
+def _each_file(
+    source: Source, numbering: Numbering, room: Room, *, by_order: bool
+) -> tuple[tuple[Any, ...], int, int, list[tuple[float, float]]]:
+    """Every file sorted by itself, for ids are those of a file.
+
+    Also how many rows came too late, how many ties there are, and the order of each file's first and last episode.
+    """
     late, ties = 0, Ties()
+    starts: list[tuple[float, float]] = []
     pieces: list[Any] = []
     for path in dict.fromkeys(piece.path for piece in source.pieces):
         own = tuple(piece for piece in source.pieces if piece.path == path)
         rows = NumberedRows(own, tuple(source.names.listed), numbering)
         places = Places.of(rows(), by_order=by_order)
+        starts.append((places.groups.firsts.min(), places.groups.firsts.max()))
         late += places.late(rows())
         tables = in_order(rows, places, room.rows if rows.stored else math.inf, room.folder)
         pieces += _pieces_of(ties.counted(tables), own[0], source.names.episode, room)
-    return tuple(pieces), late, ties.count
+    return tuple(pieces), late, ties.count, starts
 
 
 def _pieces_of(tables: Iterable[Any], like: Any, column: str, room: Room) -> tuple[Any, ...]:

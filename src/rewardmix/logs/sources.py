@@ -22,6 +22,9 @@ from rewardmix.logs.workers import TemporaryFolder
 METADATA = b"rewardmix"
 """Key in a Parquet file's metadata under which a log says what it is."""
 
+IN_ORDER = "in_order"
+"""What such a file says if its episodes come in the order in which they happened, though no column has times."""
+
 LOOKS_LIKE_TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
 
 
@@ -37,6 +40,7 @@ class Source:
         metadata: what the files say about themselves, if all of them do and agree.
         about: other columns that tell which episode it is, of its first row.
         span: the first and the last time in it, if it has times.
+        in_order: whether times tell that episodes come in the order in which they happened.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Source:
     metadata: dict[str, Any] = field(default_factory=dict)
     about: tuple[str, ...] = ()
     span: tuple[str, str] | None = None
+    in_order: bool = False
 
 
 def source_of(

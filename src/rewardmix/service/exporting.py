@@ -16,7 +16,7 @@ from typing import Any
 from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.left_out import MOST_LEFT_OUT, LeftOut, as_skipped_share
-from rewardmix.logs.sources import METADATA, described
+from rewardmix.logs.sources import IN_ORDER, METADATA, described
 from rewardmix.logs.writing import replacing
 from rewardmix.service.records import Records
 from rewardmix.service.store import reading_store
@@ -93,6 +93,7 @@ def write_log(
         **({"reward_cuts": world["reward_cuts"]} if "reward_cuts" in world else {}),
         "state_names": world["state_names"],
         "action_names": world["action_names"],
+        IN_ORDER: True,  # sessions are numbered as they begin, and rows are asked for by that number
     }
     with replacing("out", out) as temporary:
         _write_columns(temporary, columns, about)
