@@ -81,7 +81,7 @@ figures: $(VENV)/docs
 # Every study, quickly and with its tables printed; bench-full takes hours and writes what is committed.
 # RecurrentPPO (benchmarks/learning/recurrent.py) needs the whole extra as well: pip install -e '.[bench]'.
 STUDIES := simulation planning exploration recovery learning online pac scaling hardness coverage coupons logs resume path \
-	machines checks checkup safety types serve startup order
+	machines checks checkup safety types serve ab_test startup order
 
 bench: $(VENV)/bench
 	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run --quick || exit 1; done

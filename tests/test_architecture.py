@@ -13,7 +13,8 @@ ROOT = Path(rewardmix.__file__).parent
 
 ORDER = [
     "_version", "_core", "theory", "reward_scale", "model", "belief", "prediction", "policy", "episodes_kernels",
-    "episodes", "environments", "problems", "simulation_kernels", "simulation", "evaluation_kernels", "evaluation",
+    "episodes", "environments", "problems", "simulation_kernels", "simulation", "bounded_mean", "evaluation_kernels",
+    "evaluation",
     "profiles", "telling", "planning", "moments", "exploration", "facts", "verdict", "recovery", "latent_classes",
     "checkup", "regret", "learning", "online", "logs", "io", "interop", "report", "plot", "service", "cli", "__main__",
     "__init__",

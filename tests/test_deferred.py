@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rewardmix as rm
-from rewardmix import episodes_kernels, simulation_kernels
+from rewardmix import bounded_mean, episodes_kernels, simulation_kernels
 from rewardmix._core import algebra, jit, pair_counting, portable
 from rewardmix.exploration import compiled_engine, exploration_kernels, triple_kernels
 from rewardmix.policy import Exploring
@@ -158,6 +158,7 @@ CASES = {
     moment_start._third_order: third_args,
     pair_counting.set_limits: limit_args,
     episodes_kernels.list_symbols: episode_args,
+    bounded_mean.least_mean: lambda rng: (np.unique(rng.random(9)), rng.integers(1, 5, 9).astype(np.float64), 2.0),
 }
 
 PLAYING = {simulation_kernels.run_controller, exploration_kernels.play_choices, exploration_kernels.choice}

@@ -3,11 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
-from scipy import stats
 from scipy.sparse import csr_array
 
 from oracles import all_markov_policies, best_value, policy_value, trajectories
 from rewardmix import BeliefPolicy, InputError, evaluate, evaluation, make_env, plan, problems, uniform
+from rewardmix.bounded_mean import ReturnBounds
 from rewardmix.evaluation import interval
 from strategies import models, models_and_policies, random_controller
 
@@ -46,23 +46,15 @@ def test_other_policies_and_environments_are_played():
 
 
 def test_intervals_cover_at_their_level():
-    """2,000 intervals at failure 0.1 of 50 returns each; exact binomial band with room for Student's approximation."""
+    """2,000 intervals at failure 0.1 of 50 returns each; 200 miss, or fewer: it is on the safe side."""
     model = problems.make("hard")
     exact = evaluate(uniform(model), model).value
     rng = np.random.default_rng(3)
     returns = rng.integers(2, size=(2000, 50)) + rng.integers(2, size=(2000, 50))
-    missed = sum(not found.lower <= exact <= found.upper for found in (interval(r.astype(float), 0.1) for r in returns))
-    assert 120 <= missed <= 290
-
-
-@pytest.mark.parametrize("failure", [0.05, 0.3])
-def test_the_interval_is_students(failure):
-    returns = np.array([0.0, 1.0, 1.0, 4.0, 2.5])
-    found = interval(returns, failure)
-    low, high = stats.ttest_1samp(returns, 0.0).confidence_interval(1 - failure)
-    assert found.value == pytest.approx(1.7, rel=1e-15)
-    assert (found.lower, found.upper) == pytest.approx((low, high), rel=1e-10)  # the quantile has twelve digits
-    assert found.episodes == 5
+    bounds = ReturnBounds(0.0, 2.0)
+    intervals = [interval(row.astype(float), 0.1, bounds) for row in returns]
+    missed = sum(not found.lower <= exact <= found.upper for found in intervals)
+    assert 90 <= missed <= 240
 
 
 def test_misfits_are_refused():

@@ -12,7 +12,6 @@ be: then only those are valued that a path enters. The value has the same bits e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,8 @@ from rewardmix import problems
 from rewardmix._core.algebra import dot, product
 from rewardmix._core.checks import Floats, Ints, as_count, as_number, as_seed, check_callback
 from rewardmix._core.streams import Role, seed_for
+from rewardmix.bounded_mean import ReturnBounds, mean_interval, return_bounds
+from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP, mixed, state_action
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 from rewardmix.simulation import simulate
@@ -41,6 +42,7 @@ class Evaluation:
         upper: upper end.
         exact: computed, not simulated.
         episodes: how many were played (0 if exact).
+        approximate: whether the interval had to do without bounds of a return.
     """
 
     value: float
@@ -48,6 +50,7 @@ class Evaluation:
     upper: float
     exact: bool
     episodes: int = 0
+    approximate: bool = False
 
 
 def evaluate(
@@ -65,7 +68,9 @@ def evaluate(
         policy: any policy.
         model_or_env: a model, a problem's name, or a Gymnasium environment with Discrete spaces.
         episodes: how many to play where the value is not exact.
-        failure: the interval misses the value with about this probability (Student's t on the returns).
+        failure: the interval misses the value with about this probability (``rewardmix.bounded_mean``). Where neither
+            the environment nor the policy says which rewards there are, it is approximate; the whole line if nothing
+            was paid.
         seed: of the played episodes.
         on_update: called with the number of episodes played so far.
     """
@@ -79,32 +84,45 @@ def evaluate(
         if isinstance(policy, Controller):
             return _exactly(controller_value(policy, model_or_env))
     count = as_count("episodes", episodes, least=2)
-    return interval(_returns(policy, model_or_env, count, seed_for(seed, Role.EVALUATION), on_update), failure)
+    world = problems.as_world("model_or_env", model_or_env)
+    returns, bounds = _play_returns(policy, world, count, seed_for(seed, Role.EVALUATION), on_update)
+    return interval(returns, failure, bounds)
 
 
-def _returns(policy: Policy, place: Any, count: int, seed: int, on_update: Callable[[int], None] | None) -> Floats:
-    """What each of so many episodes earns, in rewards as they are paid."""
-    world = problems.as_world("model_or_env", place)
+def _play_returns(
+    policy: Policy, world: Any, count: int, seed: int, on_update: Callable[[int], None] | None
+) -> tuple[Floats, ReturnBounds | None]:
+    """What each of so many episodes earns, in rewards as they are paid, and what a return cannot leave.
+
+    There are no bounds where nobody says which rewards there are, or where they are known by bins only.
+    """
     if isinstance(world, RewardMixingMDP):
-        return simulate(policy, world, count, seed, on_update=on_update).returns
+        returns = simulate(policy, world, count, seed, on_update=on_update).returns
+        return returns, return_bounds(world.reward_values, world.horizon, may_end=False)
     from rewardmix import environments  # a quarter of a second that models do not need
 
-    return environments.play_returns(world, policy, count, seed, on_update)
+    played = environments.play_returns(world, policy, count, seed, on_update)
+    values = played.reward_values
+    return played.returns, None if values is None else return_bounds(values, played.horizon)
 
 
-def interval(returns: Floats, failure: float = 0.05) -> Evaluation:
-    """Mean of independent returns with Student's t interval."""
-    failure = as_number("failure", failure, above=0.0, below=1.0)
-    count, mean = returns.size, float(returns.mean())
-    radius = student_quantile(count, failure) * float(returns.std(ddof=1)) / math.sqrt(count)
-    return Evaluation(mean, mean - radius, mean + radius, exact=False, episodes=count)
+def interval(returns: Floats, failure: float = 0.05, bounds: ReturnBounds | None = None) -> Evaluation:
+    """Mean of independent returns with the interval of ``bounded_mean``; approximate without bounds of a return."""
+    value = float(returns.mean())
+    lower, upper = mean_interval(returns, failure, bounds)
+    ends = min(lower, value), max(upper, value)  # which rounding may have passed
+    return Evaluation(value, *ends, exact=False, episodes=returns.size, approximate=bounds is None)
 
 
-def student_quantile(count: int, failure: float) -> float:
-    """Half-width of Student's t interval in standard deviations that were estimated from ``count`` numbers."""
-    from scipy.special import stdtrit
+def bounds_of(played: Episodes, policy: Policy, world: Any) -> ReturnBounds | None:
+    """What a return of these episodes cannot leave; None where nobody says which rewards there are."""
+    if isinstance(world, RewardMixingMDP):
+        return return_bounds(world.reward_values, world.horizon, may_end=False)
+    from rewardmix import environments
 
-    return float(f"{stdtrit(count - 1, 1 - failure / 2):.12g}")  # its last bits are not the same everywhere
+    declared = environments.playing.reward_values_of(world)
+    values = getattr(policy, "reward_values", None) if declared is None else declared
+    return None if values is None else return_bounds(values, played.horizon)
 
 
 def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:

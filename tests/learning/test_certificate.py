@@ -217,7 +217,7 @@ def test_trying_the_policy_replaces_the_sentence_that_it_was_not_tried(whole):
     again = after.validated(interval(np.array([3.0, 3.0, 4.0])))
     assert "not tried" in facts(before)
     assert "not tried" not in facts(after)
-    assert after.measured == ("The policy was tried in 3 fresh episodes: 2.0000 (-0.4841 .. 4.4841).",)
+    assert after.measured == ("The policy was tried in 3 fresh episodes: 2.0000 (0.1811 .. 3.4189).",)
     assert len(again.measured) == 1
     assert len(again.facts) == len(after.facts) == len(before.facts)
 

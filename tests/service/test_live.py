@@ -5,54 +5,22 @@ import random
 import numpy as np
 import pytest
 
-from rewardmix.service.comparison import ArmEarned, compare_arms, radius
+from rewardmix import InputError
+from rewardmix.bounded_mean import ReturnBounds
+from rewardmix.service.comparison import BettingSequence
 from rewardmix.service.ledger import MOST_STRETCHES, FinishedRow, Ledger
 from service.running_service import in_thread, need_server
 
 need_server()
 
 
-def earned(values):
-    return ArmEarned(len(values), float(np.sum(values)), float(np.sum(np.square(values))))
-
-
-def test_the_interval_holds_at_all_looks_at_once():
-    """Under no difference, 95 % of those who look 146 times must never see the interval leave 0 out."""
-    rng = np.random.default_rng(0)
-    wrong, watchers = 0, 300
-    for _ in range(watchers):
-        arms = rng.random(3000) < 0.3
-        values = rng.normal(2.0, 1.5, 3000)
-        for look in range(100, 3001, 20):
-            found = compare_arms(earned(values[:look][arms[:look]]), earned(values[:look][~arms[:look]]))
-            if found is not None and not found.lower <= 0 <= found.upper:
-                wrong += 1
-                break
-    assert wrong <= 24  # 15 expected at most; a fixed interval of 1.96 standard errors errs for more than 90 of them
-
-
-def test_a_difference_is_found_and_the_wait_is_right():
-    one, other = ArmEarned(300, 900.0, 3300.0), ArmEarned(300, 870.0, 3123.0)
-    found = compare_arms(one, other)
-    assert found.difference == pytest.approx(0.1)
-    assert found.lower < 0 < found.upper
-    scale = (600 + found.more_sessions) / 600
-
-    def grown(arm, factor=scale):
-        return ArmEarned(int(arm.sessions * factor), arm.total * factor, arm.squares * factor)
-
-    assert compare_arms(grown(one, 1.02 * scale), grown(other, 1.02 * scale)).more_sessions == 0
-    assert compare_arms(grown(one, 0.98 * scale), grown(other, 0.98 * scale)).more_sessions > 0
-    assert compare_arms(one, one).more_sessions is None
-    assert compare_arms(one, ArmEarned(19, 5.0, 5.0)) is None
-    assert radius(4000) < radius(1000)
-
-
 def test_the_ledger_adds_up_in_bounded_memory():
-    rng, ledger, rows = random.Random(0), Ledger(), []
+    rng, ledger, rows = random.Random(0), Ledger(ReturnBounds(0.0, 1.0)), []
     for number in range(1, 3001):
         rows.append(
-            FinishedRow(number, 1 + number // 1500, rng.choice(["adaptive", "fixed"]), number % 3 > 0, rng.random())
+            FinishedRow(
+                number, 1 + number // 1500, rng.choice(["adaptive", "fixed"]), number % 3 > 0, rng.random(), 0.5
+            )
         )
     for start in range(0, 3000, 37):
         ledger.take(rows[start : start + 37])
@@ -64,6 +32,10 @@ def test_the_ledger_adds_up_in_bounded_memory():
         assert sum(stretch[arm].sessions for stretch in ledger.stretches) == len(values)
     assert len(ledger.stretches) <= MOST_STRETCHES
     assert (ledger.sessions, ledger.abandoned, ledger.last) == (3000, 1000, 3000)
+    compared = BettingSequence(ReturnBounds(0.0, 1.0))
+    for row in rows:
+        compared.add(row.arm == "adaptive", 0.5, row.earned)
+    assert ledger.compared.comparison() == compared.comparison()
 
 
 def play(client, state="home", reward=1, end=True):
@@ -88,6 +60,8 @@ def test_the_page_is_told_what_sessions_earned(desk_of, monkeypatch):
         assert abs(told["arms"][arm]["sessions"] - len(rewards)) <= 1  # the one of an unknown state is in either
         assert told["versions"][0]["earned"][arm] == told["arms"][arm]
     assert told["comparison"]["lower"] < 0 < told["comparison"]["upper"]
+    assert (told["comparison"]["least_return"], told["comparison"]["most_return"]) == (0.0, 4.0)  # the horizon
+    assert (told["comparison"]["sessions"], told["comparison"]["clipped"], told["left_out_sessions"]) == (61, 0, 0)
     assert [alarm["kind"] for alarm in told["alarms"]] == ["unknown_states"]
     assert [type["share"] for type in told["types"]] == pytest.approx([type["share"] for type in first["types"]])
     assert all(type["name"] in type["words"] for type in told["types"])
@@ -130,3 +104,35 @@ def test_pages_are_for_anybody_and_their_data_for_those_with_the_token(desk_of):
         text = client.ask("GET", "/")[1]
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
         assert "/v1/sessions/{id}/steps" in client.ask("GET", "/v1/docs")[1]
+
+
+def test_what_a_session_counts_at_most_is_said_and_who_earned_more(desk_of, monkeypatch):
+    monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 0.0)
+    with in_thread(desk_of(holdout=0.5, max_session_return=0.5)) as client:
+        for number in range(80):
+            play(client, reward=number % 2)
+        told = client.ask("GET", "/v1/live")[1]["comparison"]
+    assert (told["sessions"], told["most_return"], told["clipped"]) == (80, 0.5, 40)
+    assert -0.5 <= told["lower"] < told["upper"] <= 0.5
+
+
+def test_what_a_session_counts_at_most_lies_above_the_least(desk_of):
+    with pytest.raises(InputError, match="max_session_return: found 0.0, expected more than 0, the least"):
+        desk_of(max_session_return=0.0)
+    with pytest.raises(InputError, match="max_session_return"):
+        desk_of(max_session_return=float("inf"))
+
+
+def test_sessions_are_compared_by_the_holdout_that_they_began_with(desk_of, monkeypatch):
+    """A service that is started again with another holdout, or without one, forgets no chance of before."""
+    monkeypatch.setattr("rewardmix.service.live.FRESH_SECONDS", 0.0)
+    arms = []
+    for holdout in (0.5, 0.1, 0.0):
+        with in_thread(desk_of(holdout=holdout)) as client:
+            arms += [(play(client, reward=number % 2), holdout, float(number % 2)) for number in range(60)]
+            told = client.ask("GET", "/v1/live")[1]
+    compared = BettingSequence(ReturnBounds(0.0, 4.0))
+    for arm, holdout, earned in arms:
+        compared.add(arm == "adaptive", holdout, earned)
+    assert told["comparison"] == vars(compared.comparison())
+    assert told["left_out_sessions"] == 60

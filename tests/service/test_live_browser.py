@@ -8,6 +8,7 @@ import rewardmix as rm
 from rewardmix.service import Desk, ServeSettings, Store
 from rewardmix.service.visitors import Crowd, CrowdSettings
 from service.running_service import in_thread, need_server
+from service.test_live import play
 
 need_server()
 
@@ -113,6 +114,23 @@ def test_it_fits_a_phone_and_a_desk_and_axe_finds_nothing(opened, shop_service, 
     if width != 320:
         assert axe(tab) == []
     assert tab.trouble == []
+
+
+def test_the_difference_says_what_a_session_counts(opened, shop_service, desk_of):
+    tab = opened(shop_service)
+    tab.wait_for_selector("#cards .card")
+    assert "with 95 %, however often you look; a session counts 0 to 10" in tab.locator("#cards").inner_text()
+    with in_thread(desk_of(holdout=0.0)) as client:
+        for _ in range(3):
+            play(client)
+    with in_thread(desk_of(holdout=0.5, max_session_return=0.5)) as client:
+        for _ in range(80):
+            play(client)
+        clipped = opened(client)
+        clipped.wait_for_selector("#cards .card")
+        told = clipped.locator("#cards").inner_text()
+    assert "a session counts 0 to 0.5, as 80 that earned more do; without 3 sessions" in told
+    assert tab.trouble == clipped.trouble == []
 
 
 def test_axe_notices(opened, shop_service, axe):

@@ -53,6 +53,7 @@ def test_what_cannot_be_served_is_refused(saved, tmp_path):
     assert "a RewardMixingMDP" in refused(tmp_path / "model.safetensors", "--store", store)
     assert "explore" in refused(saved, "--store", store, "--explore", "2")
     assert "--default-action" in refused(saved, "--store", store, "--default-action", "dance")
+    assert "max_session_return: found 0.0" in refused(saved, "--store", store, "--max-session-return", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = refused(saved, "--store", store, "--port", port)

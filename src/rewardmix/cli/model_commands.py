@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
+    from rewardmix.evaluation import Evaluation
     from rewardmix.model import RewardMixingMDP
 
 
@@ -36,7 +38,7 @@ def describe_command(
     import numpy as np
 
     from rewardmix._core.checks import as_count, as_seed
-    from rewardmix.evaluation import evaluate, interval
+    from rewardmix.evaluation import bounds_of, evaluate, interval
     from rewardmix.policy import markov, uniform
     from rewardmix.simulation import simulate
 
@@ -51,7 +53,8 @@ def describe_command(
     for name, policy in policies.items():
         with terminal.bar(f"simulating {name}", episodes) as show:
             played = simulate(policy, world, episodes, seed, on_update=show)
-        exact, seen = evaluate(policy, world), interval(played.returns)
+        exact = evaluate(policy, world)
+        seen = interval(played.returns, bounds=bounds_of(played, policy, world))
         rows.append([name, terminal.fixed(exact.value), f"{seen.lower:.4f} .. {seen.upper:.4f}"])
         answers.append({"policy": name, "value": exact.value, "simulated": [seen.lower, seen.upper]})
     title = f"{terminal.counted(episodes, 'episode')} each"
@@ -132,13 +135,19 @@ def evaluate_command(
     place = inputs.model_or_environment(world, modules)
     with terminal.bar("playing", episodes) as show:
         found = evaluate(chosen, place, episodes=episodes, failure=failure, seed=seed, on_update=show)
-    terminal.answer(value=found.value, exact=found.exact, lower=found.lower, upper=found.upper, episodes=found.episodes)
+    terminal.answer(**vars(found))
     if found.exact:
         terminal.say(f"{found.value:.9g} (exact)")
     else:
-        terminal.say(
-            f"{found.value:.6g} ({found.lower:.6g} .. {found.upper:.6g}, {terminal.counted(found.episodes, 'episode')})"
-        )
+        terminal.say(f"{found.value:.6g} ({_interval_of(found)}, {terminal.counted(found.episodes, 'episode')})")
+
+
+def _interval_of(value: Evaluation) -> str:
+    """The interval of a played value; none where nothing was paid and nobody says what can be."""
+    if value.upper == math.inf:
+        return "no interval, as no episode was paid and neither world nor policy says what one can be paid"
+    ends = f"{value.lower:.6g} .. {value.upper:.6g}"
+    return f"{ends}, approximate, as neither world nor policy says what can be paid" if value.approximate else ends
 
 
 class ExportFormat(StrEnum):

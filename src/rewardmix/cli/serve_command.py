@@ -42,6 +42,10 @@ def serve_command(
     token_file: Annotated[Path | None, typer.Option(help="File with the token that requests have to carry.")] = None,
     explore: Annotated[float, typer.Option(help="Chance of any action instead of the policy's.")] = 0.05,
     holdout: Annotated[float, typer.Option(help="Share of sessions that play the best fixed policy.")] = 0.1,
+    max_session_return: Annotated[
+        float | None,
+        typer.Option(help="What a session counts at most where arms are compared. [horizon times the highest reward]"),
+    ] = None,
     default_action: Annotated[
         str | None, typer.Option(help="Name or number of what is played in an unknown state. [the best at the start]")
     ] = None,
@@ -59,6 +63,7 @@ def serve_command(
     """Decide for sessions over HTTP, and remember every decision and reward."""
     from rewardmix.service import Address, DeskLimits, RefitSettings, ServeSettings, serve
     from rewardmix.service.databases import is_address, shown_store
+    from rewardmix.service.deciding import session_bounds
     from rewardmix.service.serving import token_in
 
     if not is_address(store):
@@ -76,7 +81,9 @@ def serve_command(
     if source is None:
         refuse("RUN_OR_POLICY", "nothing", "the folder of a run, or a saved plan; or --demo")
     plan = _plan_in(source)
-    settings = ServeSettings(explore, holdout, _action_of(default_action, plan.model))
+    action = _action_of(default_action, plan.model)
+    settings = ServeSettings(explore, holdout, action, max_session_return=max_session_return)
+    session_bounds(plan.model, max_session_return)
     serve(
         plan,
         store,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -60,13 +61,29 @@ def reward_values_of(env: Any) -> Floats | None:
     return None if values is None else np.asarray(values, np.float64)
 
 
+@dataclass(frozen=True, eq=False)
+class PlayedReturns:
+    """What episodes earned.
+
+    Attributes:
+        returns: (K,) of each episode, in rewards as the environment pays them, whatever they count as.
+        reward_values: what a reward can be; None where it can be any number.
+        horizon: steps of an episode at most.
+    """
+
+    returns: Floats
+    reward_values: Floats | None
+    horizon: int
+
+
 def play_returns(
     env: Any, policy: Policy, episodes: int, seed: int = 0, on_update: Callable[[int], None] | None = None
-) -> Floats:
-    """(K,): what ``play`` earns in each episode, in rewards as the environment pays them, whatever they count as."""
+) -> PlayedReturns:
+    """Play as ``play`` does, and add up the rewards of each episode."""
     sheet = _fill_sheet(env, policy, episodes, seed, on_update=on_update)
     returns: Floats = np.where(sheet.actions >= 0, sheet.rewards, 0.0).sum(axis=1)
-    return returns
+    known = sheet.scale is not None and sheet.scale.cuts is None
+    return PlayedReturns(returns, sheet.scale.values if sheet.scale is not None and known else None, sheet.length)
 
 
 def play(

@@ -40,7 +40,7 @@ from rewardmix._core.checks import (
 )
 from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes
-from rewardmix.evaluation import interval
+from rewardmix.evaluation import bounds_of, interval
 from rewardmix.exploration import Exploration, batched, practical, selected
 from rewardmix.exploration.algorithm2 import as_order
 from rewardmix.exploration.bonuses import Confidence, as_confidence
@@ -370,5 +370,6 @@ def _validated(asked: LearnSettings, learned: Learned) -> Learned:
         seed_for(asked.seed, Role.VALIDATION),
         on_update=asked.teller("validate"),
     )
-    certificate = learned.certificate.validated(interval(played.returns, asked.failure))
+    bounds = bounds_of(played, learned.policy, asked.world)
+    certificate = learned.certificate.validated(interval(played.returns, asked.failure, bounds))
     return dataclasses.replace(learned, certificate=certificate)

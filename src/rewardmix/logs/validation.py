@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix._core.streams import Role, generator
+from rewardmix.bounded_mean import student_quantile
 from rewardmix.episodes import Episodes
-from rewardmix.evaluation import controller_value, student_quantile
+from rewardmix.evaluation import controller_value
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy, off_policy
 from rewardmix.logs.pessimism import Known, cautious

@@ -34,7 +34,7 @@ CREATE TABLE versions (
 CREATE TABLE sessions (
     number {number}, id TEXT NOT NULL UNIQUE, retry_key TEXT UNIQUE, visitor TEXT,
     version {whole} NOT NULL, arm TEXT NOT NULL, touched {real} NOT NULL,
-    open {whole} NOT NULL, ended {whole} NOT NULL DEFAULT 0, finished {whole} UNIQUE, paid {whole});
+    open {whole} NOT NULL, ended {whole} NOT NULL DEFAULT 0, finished {whole} UNIQUE, paid {whole}, holdout {real});
 CREATE INDEX visitors ON sessions (visitor) WHERE visitor IS NOT NULL;
 CREATE INDEX ages ON sessions (touched);
 CREATE INDEX waiting ON sessions (touched) WHERE open = 1;
@@ -66,6 +66,10 @@ PATIENCE = {"lock_timeout": "10s", "statement_timeout": "30s", "idle_in_transact
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
 BY_KEY |= {"max_parallel_workers_per_gather": "0", "plan_cache_mode": "force_generic_plan"}
 """Jobs ask for few rows by their keys. Without statistics, as in a new store, PostgreSQL would read whole tables."""
+
+
+HAS_HOLDOUT = "SELECT 1 FROM pg_attribute WHERE attrelid = 'rewardmix.sessions'::regclass AND attname = 'holdout'"
+"""Asked before the column is added: to add one waits for all who read, also where it is there."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ class SqliteFile:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             connection.execute(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
             _prepare(connection, path)
+            if new:
+                _add_columns(connection)
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
@@ -231,6 +237,17 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA secure_delete=ON")
 
 
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """What sessions of a store of before do not have yet; readers do without, and change nothing."""
+    columns = "SELECT name FROM pragma_table_info('sessions')"
+    if ("holdout",) in connection.execute(columns).fetchall():
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if ("holdout",) not in connection.execute(columns).fetchall():  # another server may have started just now
+        connection.execute("ALTER TABLE sessions ADD COLUMN holdout REAL")
+    connection.execute("COMMIT")
+
+
 def is_store(path: str | Path) -> bool:
     """Whether a path is a store: an SQLite file with its application id, or the address of a PostgreSQL."""
     if is_address(path):
@@ -292,6 +309,8 @@ class PostgresDatabase:
             self.ask("CREATE SCHEMA IF NOT EXISTS rewardmix")
             for statement in SCHEMA_OF_STORE.format(**POSTGRES_TYPES).strip().rstrip(";").split(";"):
                 self.ask(statement)
+        elif new and not self.ask(HAS_HOLDOUT).fetchall():  # a store of before; who only reads does without
+            self.ask("ALTER TABLE rewardmix.sessions ADD COLUMN holdout DOUBLE PRECISION")
         self.commit()
 
     def ask(self, text: str, values: Sequence[Any] = (), /) -> Any:

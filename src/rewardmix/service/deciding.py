@@ -14,6 +14,8 @@ import numpy as np
 
 from rewardmix import belief as bayes
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
+from rewardmix.bounded_mean import ReturnBounds, return_bounds
+from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
 from rewardmix.planning.baselines import plan_markov
 from rewardmix.policy import MarkovPolicy
@@ -31,18 +33,23 @@ class ServeSettings:
         holdout: share of the sessions that play the best fixed policy.
         default_action: what is played in a state that the plan does not know; None: what earns most at the first step.
         explore_first: ``explore`` of sessions whose version was given and not learned; None: the same.
+        max_session_return: what one session counts at most where the arms are compared, to be said before the first;
+            None: the horizon times the highest reward value.
     """
 
     explore: float = 0.05
     holdout: float = 0.1
     default_action: int | None = None
     explore_first: float | None = None
+    max_session_return: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("explore", "holdout", *(["explore_first"] if self.explore_first is not None else [])):
             share = as_number(name, getattr(self, name))
             if not 0.0 <= share <= 1.0:
                 refuse(name, share, "a share between 0 and 1")
+        if self.max_session_return is not None:
+            as_number("max_session_return", self.max_session_return)
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,7 @@ class ServedPlan:
         fixed = as_instance("policy", plan_markov(plan.model).policy, MarkovPolicy)
         self._fixed = fixed.table.argmax(axis=-1)
         self.default_action = self._default(self.settings.default_action)
+        self.session_bounds = session_bounds(self.model, self.settings.max_session_return)
 
     def _default(self, given: int | None) -> int:
         if given is None:
@@ -141,6 +149,16 @@ class ServedPlan:
         if explore > 0.0 and drawn(session, "explore", step) < explore:
             action = int(drawn(session, "action", step) * count)
         return action, 1.0 - explore * (count - 1) / count if action == best else explore / count
+
+
+def session_bounds(model: RewardMixingMDP, most: float | None) -> ReturnBounds:
+    """Between what a session counts: the range of the rewards times the horizon, or up to ``most``."""
+    bounds = return_bounds(model.reward_values, model.horizon)
+    if most is None:
+        return bounds
+    if most <= bounds.least:
+        refuse("max_session_return", most, f"more than {bounds.least:g}, the least that a session can earn")
+    return ReturnBounds(bounds.least, float(most))
 
 
 def drawn(session: str, *purpose: object) -> float:

@@ -213,7 +213,8 @@ class Desk:
             raise Refusal(503, "too_many_sessions", f"{self.limits.most_open} sessions are open; try again later")
         id = self.new_id(asked)
         served = self.served_by(records, totals.current)
-        session = records.add_session(NewSession(id, asked.key, asked.visitor), totals.current, served.arm_of(id), now)
+        owner, holdout = NewSession(id, asked.key, asked.visitor), served.settings.holdout
+        session = records.add_session(owner, totals.current, served.arm_of(id), now, holdout)
         choice = served.begin(id, session.arm, state)
         records.add_step(session, choice, said, now)
         events = {("sessions", session.arm): 1, ("sessions_deleted", ""): deleted, **_events(session, choice)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rewardmix.service.comparison import ArmEarned
+from rewardmix.bounded_mean import ReturnBounds
+from rewardmix.service.comparison import ArmEarned, BettingSequence
 from rewardmix.service.deciding import ADAPTIVE, FIXED
 
 MOST_STRETCHES = 40
@@ -27,6 +28,7 @@ class FinishedRow:
         arm: which policy of that version.
         ended: whether its owner ended it; False: it fell silent.
         earned: sum of its rewards until then.
+        holdout: share of the holdout by which its arm was drawn; None: the store does not say.
     """
 
     finished: int
@@ -34,12 +36,14 @@ class FinishedRow:
     arm: str
     ended: bool
     earned: float
+    holdout: float | None
 
 
 class Ledger:
     """Sessions that have finished. Those that are deleted later stay in the sums until the service starts again."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: ReturnBounds) -> None:
+        self.compared = BettingSequence(bounds)
         self.last = 0
         self.abandoned = 0
         self.sessions = 0
@@ -53,6 +57,7 @@ class Ledger:
         """Add sessions that have finished since, in their order, and what unknown states in them were called."""
         for row in rows:
             one = ArmEarned(1, row.earned, row.earned**2)
+            self.compared.add(row.arm == ADAPTIVE, row.holdout, row.earned)
             if not self.stretches or _count(self.stretches[-1]) >= self.width:
                 self._make_room()
                 self.stretches.append({arm: ArmEarned() for arm in ARMS})

@@ -5,7 +5,8 @@ let pause = PAUSE, timer = null;
 
 const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2, minimumFractionDigits: 2 });
 const count = (value) => value.toLocaleString("en");
-const signed = (value) => (value < 0 ? "−" : "+") + number(Math.abs(value));
+const fine = (value) => value > 0 && value < 0.1 ? value.toLocaleString("en", { maximumSignificantDigits: 2 }) : number(value);
+const signed = (value) => (value < 0 ? "−" : "+") + fine(Math.abs(value));
 const fill = (parent, ...children) => parent.replaceChildren(...children);
 
 function make(name, text, attributes = {}) {
@@ -52,8 +53,8 @@ function show(told) {
     card("Adaptive", adaptive.sessions ? number(adaptive.mean) : "–", `reward a session, over ${count(adaptive.sessions)}`),
     card("Holdout", fixed.sessions ? number(fixed.mean) : "–", `reward a session, over ${count(fixed.sessions)}`),
     card("Difference", test ? signed(test.difference) : "–",
-      test ? `${signed(test.lower)} to ${signed(test.upper)} with 95 %, however often you look`
-        : `said from ${told.least_sessions} sessions of each on`));
+      (test ? `${signed(test.lower)} to ${signed(test.upper)} with 95 %, however often you look; ${counts(test)}`
+        : `said from ${told.least_sessions} sessions of each on`) + leftOut(told)));
   fill(at("alarms"), ...(told.alarms.length ? told.alarms.map((alarm) => make("li", alarm.message, { class: "loud" }))
     : [make("li", "None.", { class: "quiet" })]));
   chart(told.over_time);
@@ -72,17 +73,27 @@ function verdict({ comparison, arms }) {
   return "Not decided yet";
 }
 
+function counts({ least_return, most_return, clipped }) {
+  const beyond = clipped ? `, as ${count(clipped)} that earned ${least_return === 0 ? "more" : "less or more"} do` : "";
+  return `a session counts ${count(least_return)} to ${count(most_return)}${beyond}`;
+}
+
+function leftOut({ left_out_sessions }) {
+  return left_out_sessions ? `; without ${count(left_out_sessions)} sessions that no known holdout was drawn for` : "";
+}
+
 function lead({ comparison, holdout, counted_sessions, finished_sessions }) {
   const reading = counted_sessions < finished_sessions ? ` (${count(counted_sessions)} of ${count(finished_sessions)} sessions counted so far.)` : "";
   if (holdout === 0) return `There is no holdout, so nothing says what adapting is worth.${reading}`;
   if (!comparison) return `${Math.round(100 * holdout)} % of sessions do not adapt, to compare with.${reading}`;
   const { difference, lower, upper, more_sessions } = comparison;
   if (lower > 0 || upper < 0) {
-    return `A session that adapts earns ${number(Math.abs(difference))} ${difference > 0 ? "more" : "less"} than one of the holdout.${reading}`;
+    return `A session that adapts earns ${fine(Math.abs(difference))} ${difference > 0 ? "more" : "less"} than one of the holdout.${reading}`;
   }
-  const wait = more_sessions === null ? "At this difference that will take more than ten million sessions."
-    : `If the difference stays as it is, about ${count(rounded(more_sessions))} more sessions decide.`;
-  return `Adapting and holdout differ by ${signed(difference)}, which may be chance. ${wait}${reading}`;
+  const slow = Math.min(holdout, 1 - holdout) < 0.15 ? " A holdout of half of the sessions would decide two to four times sooner." : "";
+  const wait = more_sessions === null ? "Nothing says yet that more sessions would decide."
+    : `If sessions go on as they did, about ${count(rounded(more_sessions))} more decide.`;
+  return `Adapting and holdout differ by ${signed(difference)}, which may be chance. ${wait}${slow}${reading}`;
 }
 
 function ticks(low, high) {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewardmix.profiles import type_profiles
-from rewardmix.service.comparison import LEAST_SESSIONS, ArmComparison, ArmEarned, compare_arms
+from rewardmix.service.comparison import LEAST_SESSIONS, ArmComparison, ArmEarned
 from rewardmix.service.deciding import ADAPTIVE, FIXED
 from rewardmix.service.desk import Desk
 from rewardmix.service.ledger import FinishedRow, Ledger
@@ -52,7 +52,8 @@ class Live:
     """The summary of a desk, as it is now."""
 
     def __init__(self, desk: Desk, results: Results) -> None:
-        self._desk, self._results, self._ledger = desk, results, Ledger()
+        self._desk, self._results = desk, results
+        self._ledger = Ledger(desk.served.session_bounds)
         self._lock, self._told, self._when = asyncio.Lock(), dict[str, Any](), -FRESH_SECONDS
         self._types: dict[int, list[dict[str, Any]]] = {}
 
@@ -81,7 +82,8 @@ class Live:
             "holdout": settings.holdout,
             "explore": settings.explore,
             "arms": {arm: _summed(self._ledger.arm(arm)) for arm in (ADAPTIVE, FIXED)},
-            "comparison": _compared(compare_arms(self._ledger.arm(ADAPTIVE), self._ledger.arm(FIXED))),
+            "comparison": _compared(self._ledger.compared.comparison()),
+            "left_out_sessions": self._ledger.compared.left_out,
             "least_sessions": LEAST_SESSIONS,
             "over_time": [{arm: _summed(stretch[arm]) for arm in stretch} for stretch in self._ledger.stretches],
             "types": seen.types,
@@ -93,7 +95,7 @@ class Live:
 
     def _read(self, records: Records) -> _Seen:
         found = records.finished_after(self._ledger.last, AT_A_TIME)
-        rows = [FinishedRow(row[0], row[1], row[2], bool(row[3]), float(row[4])) for row in found]
+        rows = [FinishedRow(row[0], row[1], row[2], bool(row[3]), float(row[4]), row[5]) for row in found]
         unknown = records.unknown_between(self._ledger.last, rows[-1].finished) if rows else []
         return _Seen(rows, unknown, records.totals().open, self._desk.told_versions(records), self._typed(records))
 

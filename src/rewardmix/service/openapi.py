@@ -33,6 +33,16 @@ _VERSION: dict[str, Any] = {
     "evidence": {"type": "object", "description": "What the fit and the check-up say."},
 }
 
+_COMPARED: dict[str, Any] = {
+    "difference": {"type": "number", "description": "Estimate, by the chances with which arms were drawn."},
+    "lower": {"type": "number"},
+    "upper": {"type": "number"},
+    "sessions": {"type": "integer", "description": "In the comparison."},
+    "least_return": {"type": "number", "description": "What a session counts at least."},
+    "most_return": {"type": "number", "description": "What it counts at most."},
+    "clipped": {"type": "integer", "description": "Sessions that earned less or more, and count as much."},
+}
+
 _SCHEMAS: dict[str, Any] = {
     "Begin": {
         "type": "object",
@@ -180,13 +190,17 @@ _SCHEMAS: dict[str, Any] = {
             "explore": {"type": "number"},
             "arms": {"$ref": "#/components/schemas/Arms"},
             "comparison": {
-                "description": "Adaptive less fixed, with an interval for all looks at once; null: too few sessions.",
+                "description": "Adaptive less fixed, 95 % interval for all looks at once; null: too few sessions.",
                 "type": ["object", "null"],
-                "required": ["difference", "lower", "upper", "more_sessions"],
+                "required": [*_COMPARED, "more_sessions"],
                 "properties": {
-                    **{name: {"type": "number"} for name in ("difference", "lower", "upper")},
+                    **_COMPARED,
                     "more_sessions": {"type": ["integer", "null"], "description": "Until it decides; null: not soon."},
                 },
+            },
+            "left_out_sessions": {
+                "type": "integer",
+                "description": "Not compared: no holdout, or not known.",
             },
             "least_sessions": {"type": "integer", "description": "Of each arm, from which on they are compared."},
             "over_time": {"type": "array", "items": {"$ref": "#/components/schemas/Arms"}},

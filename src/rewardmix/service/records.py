@@ -26,7 +26,7 @@ _SESSION = "number, id, version, arm, open, ended, finished, touched"
 _STEP = "step, state, action, propensity, node, belief, said, reward"
 """Columns of a step, as ``_step_of`` takes them."""
 
-_BEGUN = RowChange("sessions", ("number", "id", "retry_key", "visitor", "version", "arm", "touched", "open"))
+_BEGUN = RowChange("sessions", ("number", "id", "retry_key", "visitor", "version", "arm", "touched", "open", "holdout"))
 _STEPS = ("number", "step", "state", "said", "action", "propensity", "node", "belief", "decided")
 _DECIDED = RowChange("steps", _STEPS)
 _PAID = RowChange("steps", ("number", "step", "reward"), ("number", "step"))
@@ -314,12 +314,14 @@ class Records:
         rows = self._ask(f"SELECT {_SESSION} FROM sessions WHERE {which}", values).fetchall()
         return [_session_of(row) for row in rows]
 
-    def add_session(self, asked: NewSession, version: int, arm: str, now: float) -> SessionRow:
-        """A new session."""
+    def add_session(
+        self, asked: NewSession, version: int, arm: str, now: float, holdout: float | None = None
+    ) -> SessionRow:
+        """A new session; ``holdout``: the share of the holdout by which its arm was drawn."""
         known = [None if text is None else _hashed(text) for text in (asked.key, asked.visitor)]
         totals = self._known_totals()
         number = totals["last"] = totals["last"] + 1
-        self._change(_BEGUN, number, asked.id, *known, version, arm, now, 1)
+        self._change(_BEGUN, number, asked.id, *known, version, arm, now, 1, holdout)
         self._count_open(1)
         return SessionRow(number, asked.id, version, arm, True, False, False, now)
 
@@ -421,11 +423,11 @@ class Records:
             self.set_total("open", self._known_totals()["open"] + int(change))
 
     def finished_after(self, finished: int, most: int) -> list[tuple[Any, ...]]:
-        """(place, version, arm, whether it was ended, sum of rewards) of sessions that finished after others."""
+        """(place, version, arm, whether ended, sum of rewards, holdout) of sessions that finished after others."""
         return list(
             self._ask(
                 "SELECT finished, version, arm, ended, (SELECT COALESCE(SUM(reward), 0) FROM steps "
-                "WHERE steps.number = sessions.number AND steps.step < sessions.paid) "
+                "WHERE steps.number = sessions.number AND steps.step < sessions.paid), holdout "
                 "FROM sessions WHERE finished > ? ORDER BY finished LIMIT ?",
                 (finished, most),
             ).fetchall()

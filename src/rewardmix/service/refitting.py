@@ -18,11 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from rewardmix._core.checks import InputError, as_count
+from rewardmix.bounded_mean import ReturnBounds, mean_interval, return_bounds
 from rewardmix.logs import Fitted, fit
 from rewardmix.logs.offpolicy import OffPolicy
+from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
-from rewardmix.recovery.standard_errors import NORMAL_95
 from rewardmix.service.deciding import FIXED
 from rewardmix.service.exporting import Exported, write_log
 from rewardmix.service.records import PROMOTED, REFUSED, WAITING, Records, StoredPolicy, VersionRow
@@ -107,7 +110,7 @@ def refitted_policy(store: str | Path, until: int, parent: int) -> Refitted:
         path = Path(folder) / "sessions.parquet"
         with reading_store(store) as records:
             before = plan_from(records.plan_of(parent))
-            earned = _earned(records, parent, until, before.model.horizon)
+            earned = _earned(records, parent, until, before.model)
             try:
                 done = write_log(records, path, until, before.model.horizon)
             except InputError as error:
@@ -127,21 +130,24 @@ class SoFar:
         parent: the version that new sessions got.
         adaptive: sessions that followed it.
         holdout: sessions of the holdout, of all versions.
+        bounds: what such a sum cannot leave.
     """
 
     parent: int
     adaptive: list[float]
     holdout: list[float]
+    bounds: ReturnBounds
 
 
-def _earned(records: Records, parent: int, until: int, horizon: int) -> SoFar:
+def _earned(records: Records, parent: int, until: int, model: RewardMixingMDP) -> SoFar:
     """What the first ``until`` sessions that finished have earned."""
     adaptive, holdout = dict[str, float](), dict[str, float]()
     for id, step, _, _, reward, _, version, arm, _ in records.paid_rows(until):
-        if step < horizon and (arm == FIXED or version == parent):
+        if step < model.horizon and (arm == FIXED or version == parent):
             returns = holdout if arm == FIXED else adaptive
             returns[id] = returns.get(id, 0.0) + reward
-    return SoFar(parent, list(adaptive.values()), list(holdout.values()))
+    bounds = return_bounds(model.reward_values, model.horizon)
+    return SoFar(parent, list(adaptive.values()), list(holdout.values()), bounds)
 
 
 def _failed(before: Plan, error: InputError) -> Refitted:
@@ -161,21 +167,17 @@ def _against(found: Fitted, earned: SoFar) -> str:
     told = f"By the log it earns {most:.4f} a session at most" if estimated else f"It expects {most:.4f} a session"
     rivals = [(f"version {earned.parent}", earned.adaptive)] if estimated else []
     for name, returns in [*rivals, ("the holdout", earned.holdout)]:
-        interval = _interval(returns)
+        interval = _interval(returns, earned.bounds)
         if interval is not None and most < interval[0]:
             reasons.append(f"{told}, and {name} earned {interval[0]:.4f} at least.")
     return " ".join(reasons)
 
 
-def _interval(returns: list[float]) -> list[float] | None:
+def _interval(returns: list[float], bounds: ReturnBounds) -> list[float] | None:
     """The 95 % interval of a mean; None where there are too few to say."""
-    count = len(returns)
-    if count < LEAST_PLAYED:
+    if len(returns) < LEAST_PLAYED:
         return None
-    mean = math.fsum(returns) / count
-    variance = math.fsum((one - mean) ** 2 for one in returns) / (count - 1)
-    radius = NORMAL_95 * math.sqrt(variance / count)
-    return [mean - radius, mean + radius]
+    return list(mean_interval(np.array(returns), bounds=bounds))
 
 
 def _evidence(found: Fitted, done: Exported, earned: SoFar) -> dict[str, Any]:
@@ -191,8 +193,8 @@ def _evidence(found: Fitted, done: Exported, earned: SoFar) -> dict[str, Any]:
         "weights": found.model.weights.tolist(),
         "planned": found.plan.lower,
         "estimated": _estimated(info.off_policy),
-        "parent_earned": _interval(earned.adaptive),
-        "holdout_earned": _interval(earned.holdout),
+        "parent_earned": _interval(earned.adaptive, earned.bounds),
+        "holdout_earned": _interval(earned.holdout, earned.bounds),
         "check": [
             {"assumption": one.assumption, "p_value": _number(one.p_value), "broken": one.broken}
             for one in info.checkup.findings
