@@ -123,7 +123,7 @@ def _show_fitted(fitted: Fitted) -> None:
     when = f", {dates(*info.notes.span)}" if info.notes.span else ""
     terminal.say(
         f"{terminal.counted(info.notes.kept, 'episode')}, {terminal.counted(info.notes.rows, 'row')}{when}; "
-        f"{fitted.model.num_contexts} types with weights "
+        f"{terminal.counted(fitted.model.num_contexts, 'type')} with weights "
         + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
     )
     terminal.say(f"{EVIDENCE['planned']}: {fitted.plan.lower:.4f}; with lower rewards {info.support.cautious:.4f}")

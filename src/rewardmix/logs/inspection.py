@@ -49,5 +49,5 @@ def check(
         data = as_log(log, executor, reading)
         episodes = data.sample(SAMPLE, seed).episodes(data.schema)
     if automatic and model is None:
-        contexts = max(2, choose_contexts(episodes, seed=seed).num_contexts)
+        contexts = choose_contexts(episodes, seed=seed).num_contexts
     return check_assumptions(episodes, num_contexts=contexts, model=model, level=level, seed=seed)
