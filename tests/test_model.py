@@ -43,7 +43,7 @@ def changed(name, index, value):
         ({"initial": [0.5, 0.4]}, "initial: found sum 0.9"),
         ({"initial": [[0.5, 0.5]]}, r"initial: found shape \(1, 2\), expected shape \(any,\)"),
         ({"weights": [1.0, 0.0]}, r"weights\[1\]: found 0.0, expected a positive weight"),
-        ({"weights": [1.0], "rewards": np.full((1, 2, 2), 0.5)}, "weights: found 1 context, expected at least 2"),
+        ({"weights": [], "rewards": np.full((0, 2, 2), 0.5)}, "weights: found no contexts, expected at least 1"),
         ({"weights": [0.5, 0.6]}, "weights: found sum 1.1"),
         ({"rewards": np.full((2, 2, 2), 1.5)}, r"rewards\[0, 0, 0\]: found 1.5, expected a probability"),
         ({"rewards": np.full((3, 2, 2), 0.5)}, r"rewards: found shape \(3, 2, 2\), expected shape \(2, 2, any\)"),

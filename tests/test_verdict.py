@@ -76,7 +76,14 @@ def test_what_nobody_played_is_to_be_tried(evidence):
 
 def test_nothing_to_adapt_to():
     assert said(gain=0.01, regret=0.0).what == "nothing to adapt to"
-    assert said(facts=[Fact("one type", "estimated")]).what == "nothing to adapt to"
+    assert said(gain=0.0, contexts=1).what == "no types"
+
+
+def test_one_type_that_explains_as_much_is_said_first():
+    for other in ([], [fact("one type short")], [fact("drift")], [APART]):
+        found = said(regret=0.45, facts=[*other, Fact("one type", "estimated")])
+        assert found.sentence.startswith("One type explains the episodes as well as more do")
+    assert said(facts=[fact("drift")], contexts=1).what == "not as assumed"
 
 
 def test_what_is_not_known_is_not_claimed():

@@ -114,6 +114,8 @@ def disagreement(planned: float, planned_error: float, value: float, error: floa
 def unidentified_sentence(facts: Iterable[Fact], contexts: int) -> str:
     """What recovery could not identify, in one sentence."""
     parts = [UNIDENTIFIED[fact.what].format(**fact.numbers) for fact in facts]
+    if not parts and contexts == 1:
+        return "Everything is identified."
     if not parts:
         return f"Everything is identified, up to the order of the {contexts} types."
     return f"Not identified: {'; '.join(parts)}."
@@ -139,6 +141,15 @@ def _kappa(fact: Fact) -> str:
     taken = fact.words["weights"]
     off = "" if taken == "known" else f" (with weights {taken}, which may be off)"
     return f"The radii had to grow by {fact.numbers['kappa']:.3g} for one model to explain all pairs{off}."
+
+
+def _types_chosen(fact: Fact) -> str:
+    numbers = fact.numbers
+    step = "" if numbers["types"] == 2 else f", {numbers['step']:.4f} above one type less"
+    return (
+        f"{numbers['types']:.0f} types predict episodes that were held out best: {numbers['gain']:.4f} nats an episode "
+        f"above one type (standard error {numbers['error']:.4f}){step}."
+    )
 
 
 _SURE = "If every episode has one hidden type, drawn independently of the others: with probability {probability:g}"
@@ -204,12 +215,9 @@ SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "interrupted": "The run was interrupted: this is what the episodes gathered so far say.",
     "rule not met": "The run ended at its limit of {limit:g} episodes, before its rule was met.",
     "kappa": _kappa,
-    "types chosen": "{types:.0f} types predict episodes that were held out best: {gain:.4f} nats an episode above one "
-    "type less (standard error {error:.4f}).",
-    "types in doubt": "{fewer:.0f} and {types:.0f} types predict episodes that were held out equally well ({gain:.4f} "
-    "nats an episode apart, standard error {error:.4f}): in doubt {types:.0f} were taken, as one too many costs less.",
+    "types chosen": _types_chosen,
     "nobody paid": "Nobody paid: every reward of this log is 0, so nothing tells types apart.",
-    "one type": "One type predicts episodes that were held out as well as more do: there may be nothing to adapt to.",
+    "one type": "One type explains the episodes as well as more do: there is nothing to adapt to.",
     **{what: _BROKEN.format(deed=deed) for what, deed in BROKEN.items()},
     **{what: f"{clause[:1].upper()}{clause[1:]}." for what, clause in UNIDENTIFIED.items()},
 }

@@ -62,7 +62,7 @@ class RewardMixingMDP:
     Attributes:
         transition: (S, A, S) array, or a scipy CSR array of shape (S*A, S) with row s*A + a.
         initial: (S,).
-        weights: (M,), all positive, M >= 2.
+        weights: (M,), all positive; one context is a Markov decision process.
         rewards: (M, S, A) probability of the larger of two reward values, or (M, S, A, Z) laws.
             Laws over two values are stored as (M, S, A), so the shape depends on Z alone; ``laws`` always has Z.
         horizon: H, the number of actions (and rewards) of an episode.
@@ -224,8 +224,8 @@ def state_action(states: Any, actions: Any, num_actions: int) -> Any:
 
 
 def _rewards(rewards: ArrayLike, weights: Floats, num_states: int, values: Floats) -> Floats:
-    if weights.size < 2:
-        refuse("weights", f"{weights.size} context{'s' * (weights.size != 1)}", "at least 2 contexts")
+    if weights.size < 1:
+        refuse("weights", "no contexts", "at least 1 context")
     array = as_floats("rewards", rewards)
     if array.ndim == 3 and values.size == 2:
         check_shape("rewards", array, (weights.size, num_states, None))

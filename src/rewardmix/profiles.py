@@ -92,7 +92,7 @@ class TypeProfile:
         sides = ("likes", self.likes), ("dislikes", self.dislikes)
         said = [f"{verb} {_beside(some[0])}" for verb, some in sides if some]
         best = self.favourite
-        if not said:
+        if not said and self.share < 1.0:
             said = ["hardly differs from the others"]
         if not self.likes or self.likes[0].label != best.label:
             said.append(f"pays most at {best.label} ({best.reward:.2f})")
@@ -148,7 +148,10 @@ def _liking(model: RewardMixingMDP, place: tuple[int | None, int], reward: float
 
 
 def _others(model: RewardMixingMDP, context: int) -> Floats:
-    """(S, A): what the other contexts pay, by their weights."""
+    """(S, A): what the other contexts pay, by their weights; where there are none, what this one does."""
+    if model.num_contexts == 1:
+        own: Floats = model.means[context]
+        return own
     left = np.delete(model.weights, context)
     return mixed(left / left.sum(), np.delete(model.means, context, axis=0))
 
@@ -207,6 +210,8 @@ class Recognition:
     @property
     def sentence(self) -> str:
         """The gist."""
+        if self.certainty[0] == 1.0:
+            return "There is one type, and nothing to recognise."
         first, last = (f"{100 * self.certainty[i]:.0f} %" for i in (0, -1))
         if self.steps is None:
             fast = f"The type is known with {last} certainty at the end of an episode, {first} at its start."

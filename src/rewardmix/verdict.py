@@ -1,8 +1,8 @@
 """What to make of a run, and what to do next: one verdict, from its numbers and its facts.
 
-The gravest reason comes first: a log without rewards, a type too few, an assumption that the episodes contradict, a
-world that does not pay what the model says. Then: is there anything to adapt to, is enough of it had, and has anybody
-played the policy?
+A log without rewards comes first, then where one type explains as much as more do. Then the gravest reason: a type too
+few, an assumption that the episodes contradict, a world that does not pay what the model says. Then: is there anything
+to adapt to, is enough of it had, and has anybody played the policy?
 """
 
 from __future__ import annotations
@@ -32,10 +32,20 @@ SHOWS = 2 * (1.96 + 0.84) ** 2
 MOST_TIMES = 100.0
 """Beyond so many times the episodes there were, more of them are no advice."""
 
+_DO_NOT_ADAPT = "Play the best policy that does not adapt, or offer actions that types like differently."
+
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "nobody paid": (
         "Nobody paid: every reward of this log is 0.",
         "Look for the rewards: is it the right column, and were sessions left out? No policy can be learned from this.",
+    ),
+    "one type": (
+        "One type explains the episodes as well as more do: there is nothing to adapt to.",
+        _DO_NOT_ADAPT,
+    ),
+    "no types": (
+        "The model has one type: there is nothing to adapt to.",
+        "Let the episodes say how many types there are, or offer actions that people like differently.",
     ),
     "add a type": (
         "There are more types than {contexts:.0f}.",
@@ -48,7 +58,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     ),
     "nothing to adapt to": (
         "Adapting gains next to nothing here: {gain:.3f} an episode, {evidence}.",
-        "Play the best policy that does not adapt, or offer actions that types like differently.",
+        _DO_NOT_ADAPT,
     ),
     "good enough": (
         "Good enough: {share:.0f} % of what adapting can gain, {evidence}.",
@@ -155,14 +165,23 @@ class Grounds:
 
 def verdict_on(grounds: Grounds) -> Verdict:
     """The verdict: the gravest reason there is."""
-    return _trouble(grounds) or _nothing_to_gain(grounds) or _standing_of(grounds)
+    gravest = _unpaid(grounds) or _one_type(grounds) or _trouble(grounds)
+    return gravest or _nothing_to_gain(grounds) or _standing_of(grounds)
+
+
+def _unpaid(grounds: Grounds) -> Verdict | None:
+    """Say that the log has no reward that differs from 0, where that is so."""
+    return _say("nobody paid") if any(fact.what == "nobody paid" for fact in grounds.facts) else None
+
+
+def _one_type(grounds: Grounds) -> Verdict | None:
+    """That there are no types to speak of."""
+    return _say("one type") if any(fact.what == "one type" for fact in grounds.facts) else None
 
 
 def _trouble(grounds: Grounds) -> Verdict | None:
     """What speaks against the model itself."""
     found = {fact.what: fact for fact in grounds.facts}
-    if "nobody paid" in found:
-        return _say("nobody paid")
     if "one type short" in found:
         return _say("add a type", contexts=grounds.contexts, more=grounds.contexts + 1)
     for what in BROKEN:
@@ -175,9 +194,8 @@ def _trouble(grounds: Grounds) -> Verdict | None:
 
 
 def _nothing_to_gain(grounds: Grounds) -> Verdict | None:
-    if any(fact.what == "one type" for fact in grounds.facts):
-        gain = 0.0 if grounds.gain is None else grounds.gain
-        return _say("nothing to adapt to", gain=gain, evidence=EVIDENCE[grounds.gain_evidence])
+    if grounds.contexts == 1:
+        return _say("no types")
     if grounds.gain is None or grounds.fixed is None:
         return None
     if grounds.gain + (grounds.regret or 0.0) >= WORTHLESS * abs(grounds.fixed):

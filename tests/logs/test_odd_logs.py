@@ -611,7 +611,7 @@ def test_parts_with_other_reward_values_are_no_parts_of_one_log(tmp_path):
         ({"resamples": 10**9}, "resamples: found a need of about .* operations, expected .* fewer resamples"),
         ({"seed": -1}, "seed: found -1"),
         ({"seed": 0.5}, "seed: found 0.5"),
-        ({"num_contexts": 1}, "num_contexts: found 1"),
+        ({"num_contexts": 0}, "num_contexts: found 0"),
         ({"num_contexts": "many"}, "num_contexts: found 'many'"),
         ({"num_contexts": 10**400}, "num_contexts: found 10+"),
         ({"num_contexts": 10**9}, "num_contexts: found a need of about .* GiB"),

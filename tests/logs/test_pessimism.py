@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from logs import oracles_logs as oracles
 from rewardmix import InputError, load, logs, plan, problems, save, simulate, uniform
@@ -11,6 +12,8 @@ from rewardmix import belief as bayes
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.logs import habits, pessimism
 from rewardmix.logs.habits import SITUATION_LEVELS, habits_of, situations
+from rewardmix.model import RewardMixingMDP
+from rewardmix.planning import plan_markov
 from rewardmix.planning.plans import NodeBeliefs
 from rewardmix.policy import BeliefPolicy, MarkovPolicy
 from rewardmix.report.beliefs import belief_view
@@ -98,12 +101,83 @@ def test_lower_rewards_are_lower_by_standard_errors(values):
     assert (low.means[:, 2, 1] == values[0]).all()
     fitted, taken = known.model, known.model.means - low.means
     tried = known.visits > 0
-    errors = np.where(np.isfinite(known.errors), known.errors, 1.0)
+    assert np.isfinite(known.errors[:, tried]).all()
+    errors = np.where(np.isfinite(known.errors), known.errors, 0.0)
     if len(values) > 2:
         errors = np.sqrt(((errors * (np.array(values) - values[0])) ** 2).sum(axis=-1))
     most = fitted.means - values[0]
     assert taken[:, tried] == pytest.approx(np.minimum(0.7 * errors, most)[:, tried], abs=1e-12)
     assert np.allclose(low.transition, fitted.transition)
+
+
+def with_unknown_errors(values, laws, sessions=400, share=None):
+    """What is known of a log of one state-action a type, with laws that are given and no standard error."""
+    model = oracles.world(states=2, actions=2, horizon=4, seed=3, reward_values=values)
+    model = replace(model, rewards=np.broadcast_to(np.array(laws)[:, None, None], (2, 2, 2, len(values))))
+    episodes = simulate(uniform(model), model, sessions, seed=1)
+    visits = np.zeros((2, 2), np.int64)
+    np.add.at(visits, (episodes.states[:, :-1], episodes.actions), 1)
+    return pessimism.Known(episodes, model, np.full(model.rewards.shape, np.nan), visits)
+
+
+def test_an_error_that_is_not_finite_comes_from_counts():
+    """(p + a/n) (1 - p + a/n) / n of the visits that each type is expected to have made, by hand."""
+    known = with_unknown_errors((0.0, 10.0), [[0.97, 0.03], [1.0, 0.0]])
+    model, episodes = known.model, known.episodes
+    counts = np.zeros((2, 2, 2))
+    for k in range(len(episodes)):
+        belief = model.weights
+        places = list(zip(episodes.states[k, :-1], episodes.actions[k], episodes.outcomes[k], strict=True))
+        for s, a, z in places:
+            belief = bayes.update(belief, model.laws[:, s, a, z])
+        for s, a, _ in places:
+            counts[:, s, a] += belief
+    p, n = np.array([0.03, 0.0])[:, None, None], counts
+    errors = 10.0 * np.sqrt((p + 2.0 / n) * (1.0 - p + 2.0 / n) / n)
+    low = pessimism.lowered(known, 0.1)
+    assert low.means == pytest.approx(np.maximum(model.means - 0.1 * errors, 0.0), rel=1e-6, abs=1e-9)
+    assert low.means[0] == pytest.approx(model.means[0] - 0.1 * errors[0])
+    assert (pessimism.counted_errors(known, np.array([0.0, 10.0])) >= 10.0 * np.sqrt(p * (1 - p) / n)).all()
+
+
+def test_errors_from_counts_of_many_levels_cover_a_multinomial_and_fall_with_the_log():
+    values = np.arange(40.0)
+    law = np.exp(-values / 5)
+    laws = [law / law.sum(), np.append(np.zeros(39), 1.0)]
+    few, many = (
+        pessimism.counted_errors(with_unknown_errors(values, laws, sessions), values) for sessions in (100, 1600)
+    )
+    mean = (values * laws[0]).sum()
+    spread = np.sqrt((((values - mean) ** 2) * laws[0]).sum())
+    visits = with_unknown_errors(values, laws, 1600)
+    each = visits.model.weights[0] * visits.visits
+    assert (many[0] > spread / np.sqrt(each * 1.3)).all()
+    assert (many[0] < 1.3 * spread / np.sqrt(each)).all()
+    assert (few > 3.0 * many).all()
+    assert (many[1] > 0).all()  # of a law that holds one value
+
+
+@pytest.mark.parametrize("seed", [2])
+def test_a_log_of_many_levels_is_not_planned_by_chance(seed):
+    """Counts with 60 levels: half of the standard errors are not finite. Each mean is known well enough to plan."""
+    model = counts_world(seed)
+    episodes = simulate(uniform(model), model, 200, seed=seed)
+    fitted, known = fitted_and_known(episodes)
+    assert not np.isfinite(known.errors).all()
+    best = plan_markov(model).value
+    nothing = markov_value(uniform(model), model)
+    value = controller_value(fitted.plan.policy, model)
+    assert value > nothing + 0.85 * (best - nothing)
+
+
+def counts_world(seed):
+    """Two types whose rewards are counts (negative binomial, cut off at 59)."""
+    rng = np.random.default_rng(seed)
+    means = rng.gamma(2.0, 5.0, size=(2, 2, 3))
+    laws = stats.nbinom.pmf(np.arange(60), 1.5, 1.5 / (1.5 + means[..., None]))
+    laws[..., -1] += 1.0 - laws.sum(axis=-1)
+    moves, start = rng.dirichlet(np.ones(2), size=(2, 3)), rng.dirichlet(np.ones(2))
+    return RewardMixingMDP(moves, start, np.array([0.6, 0.4]), laws, 5, np.arange(60.0))
 
 
 def test_pessimism_0_believes_the_model_and_says_so():

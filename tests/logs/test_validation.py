@@ -1,6 +1,7 @@
 """What a fit says of itself: p-values, estimates from episodes of another policy, and the spread of resamples."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from scipy import stats
 
 from logs import oracles_logs as oracles
-from rewardmix import logs, plan, simulate, uniform
+from rewardmix import logs, plan, problems, simulate, uniform
 from rewardmix.evaluation import controller_value
 from rewardmix.logs import validation
 from rewardmix.logs.behaviour import count_followed, logging_test
@@ -125,11 +126,59 @@ def test_the_off_policy_estimate_is_that_of_its_formula():
     estimate = off_policy(found, fresh, chance)
     assert estimate.supported
     assert estimate.value == pytest.approx(expected.mean(), rel=1e-12)
-    radius = stats.norm.ppf(0.975) * expected.std(ddof=1) / np.sqrt(1500)
+    squares = (expected - expected.mean()) ** 2  # with two made-up episodes as far off as the furthest
+    radius = stats.norm.ppf(0.975) * np.sqrt((squares.sum() + 2 * squares.max()) / 1499 / 1500)
     assert (estimate.lower, estimate.upper) == pytest.approx((expected.mean() - radius, expected.mean() + radius))
     assert estimate.agreed == (expected_weights(found, fresh) > 0).sum()
     guessed = off_policy(found, fresh, chance, others=500)  # what 500 episodes say of the chances is less sure
     assert (guessed.upper - guessed.lower) / (estimate.upper - estimate.lower) == pytest.approx(2.0)
+
+
+def rare_log(mean, sessions, seed):
+    """A log with few rewards, and the plan of a model that takes them for more."""
+    world = problems.make("random", states=2, actions=2, horizon=3, seed=5)
+    truth = replace(world, rewards=world.rewards * mean / world.rewards.mean())
+    found = plan(replace(truth, rewards=1.3 * truth.rewards))
+    fresh = simulate(uniform(truth), truth, sessions, seed=seed)
+    return truth, found, fresh, np.full(fresh.actions.shape, 0.5)
+
+
+def test_an_estimate_needs_rewards_not_only_episodes_that_agree():
+    for mean, sessions in ((0.0, 1000), (0.003, 1000), (0.01, 3000)):
+        for seed in range(5):
+            _, found, fresh, chance = rare_log(mean, sessions, seed)
+            estimate = off_policy(found, fresh, chance)
+            rewarded = 0
+            for k in range(sessions):
+                memory, agrees, paid = found.policy.start(int(fresh.states[k, 0])), True, False
+                for t in range(fresh.horizon):
+                    action = int(fresh.actions[k, t])
+                    agrees &= found.policy.act(memory, None) == action
+                    paid |= agrees and fresh.rewards[k, t] > 0
+                    memory = found.policy.observe(memory, action, fresh.rewards[k, t], fresh.states[k, t + 1])
+                rewarded += paid
+            assert estimate.supported == (rewarded >= 10)
+            if not estimate.supported:
+                assert np.isnan([estimate.value, estimate.lower, estimate.upper]).all()
+                assert f"{rewarded} of {sessions} held-out episodes were paid" in estimate.sentence
+                assert "10 are needed" in estimate.sentence
+
+
+@pytest.mark.parametrize(("mean", "sessions"), [(0.01, 1500), (0.03, 600)])
+def test_intervals_of_rare_rewards_cover_and_stay_within_what_can_be_earned(mean, sessions):
+    """200 logs each, of which at least 95 % are right: by the binomial law, with a chance of .001 to be mistaken."""
+    truth, found, _, _ = rare_log(mean, 10, 0)
+    value = controller_value(found.policy, truth)
+    right = supported = 0
+    for seed in range(200):
+        _, _, fresh, chance = rare_log(mean, sessions, 1000 + seed)
+        estimate = off_policy(found, fresh, chance)
+        if estimate.supported:
+            supported += 1
+            right += estimate.lower <= value <= estimate.upper
+            assert 0.0 <= estimate.lower < estimate.upper <= truth.horizon
+    assert supported > 100
+    assert right >= stats.binom.ppf(0.001, supported, 0.95)
 
 
 def expected_weights(found, fresh):

@@ -2,9 +2,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.types import settings
+from benchmarks.types.run import torn_log, typed
+from scipy.stats import binom
 
 from recovery.oracles_recovery import drawn, random_mixture
-from rewardmix import InputError
+from rewardmix import InputError, simulate, uniform
 from rewardmix.recovery import choose_contexts, many_contexts, number_of_contexts, recover
 from rewardmix.recovery.bags import bags_of, merge_bags
 from rewardmix.recovery.evidence import Question, evidence_of
@@ -80,18 +83,78 @@ def test_held_out_scores_by_hand():
     assert choice.trials[2].held_out == pytest.approx(np.mean(scores[2]))
     assert choice.trials[2].gain == pytest.approx(gains.mean())
     assert choice.trials[2].error == pytest.approx(gains.std() / np.sqrt(300))
+    assert (choice.trials[2].above_one, choice.trials[2].error_above_one) == (
+        choice.trials[2].gain,
+        choice.trials[2].error,
+    )
 
 
-def test_in_doubt_there_is_one_more():
-    doubt = {1: (0.0, 0.0), 2: (0.5, 0.1), 3: (-0.01, 0.02)}
-    clear = {1: (0.0, 0.0), 2: (0.5, 0.1), 3: (-0.03, 0.02)}
-    for gains, expected in ((doubt, True), (clear, False)):
-        trial = Trial(0.0, *gains[3], 0.0, 1, 0.0)
-        assert number_of_contexts.worth_adding(trial) is expected
-    held = {m: Trial(0.0, *gains, 0.0, 1, 0.0) for m, gains in doubt.items()}
-    assert Choice(2, held, {}).sentence.startswith("2 types predict episodes that were held out best: 0.5000 nats")
-    assert Choice(3, held, {}).sentence.startswith("2 and 3 types predict episodes that were held out equally well")
-    assert Choice(1, held, {}).sentence.startswith("One type predicts")
+def test_the_gain_over_one_type_is_that_of_all_steps():
+    _, episodes = three(6)
+    trials = choose_contexts(episodes[:2000], max_contexts=3).trials
+    assert trials[3].above_one == pytest.approx(trials[3].held_out - trials[1].held_out)
+    assert trials[3].above_one == pytest.approx(trials[2].gain + trials[3].gain)
+    assert trials[3].error_above_one <= trials[2].error + trials[3].error
+
+
+def trials_of(*gains, episodes=1000):
+    """Trials with so many nats in all, and standard errors, over one less and over one."""
+    nothing = Trial(0.0, *4 * [float("nan")], 0.0, 1, 0.0)
+    given = [Trial(0.0, *(nats / episodes for nats in gain), 0.0, 1, 0.0) for gain in gains]
+    return dict(enumerate([nothing, *given], 1))
+
+
+@pytest.mark.parametrize(
+    ("gains", "number"),
+    [
+        ([], 1),
+        ([(2.9, 0.1, 2.9, 0.1)], 1),  # three nats in all, or nothing is claimed
+        ([(3.1, 0.1, 3.1, 0.1)], 2),
+        ([(30.0, 13.0, 30.0, 13.0)], 1),  # and 2.33 standard errors
+        ([(30.0, 12.0, 30.0, 12.0)], 2),
+        ([(50.0, 5.0, 50.0, 5.0), (1.1, 3.0, 51.1, 6.0)], 3),  # one more as long as it gains a nat ...
+        ([(50.0, 5.0, 50.0, 5.0), (0.9, 0.1, 50.9, 5.0)], 2),  # ... whatever its standard error
+        ([(50.0, 5.0, 50.0, 5.0), (0.5, 0.1, 50.5, 5.0), (40.0, 1.0, 90.5, 5.0)], 2),
+        ([(2.0, 0.5, 2.0, 0.5), (2.0, 0.5, 4.0, 0.6)], 3),  # two small steps may be clear together
+        ([(4.0, 1.0, 4.0, 1.0), (1.5, 2.0, 5.5, 3.0)], 2),  # what a noisy step makes unclear is not claimed
+        ([(2.0, 0.1, 2.0, 0.1), (1.5, 2.0, 3.5, 3.0)], 1),
+    ],
+)
+def test_doubt_is_against_one_type(gains, number):
+    assert number_of_contexts.best_number(trials_of(*gains), 1000) == number
+
+
+def test_logs_without_types_have_one():
+    """Rows dealt out at random among sessions: one log in a hundred may have more (chance of a mistake .001)."""
+    seeds, more = 5, 0
+    for kind in settings.KINDS:
+        for seed in range(900, 900 + seeds):
+            torn = torn_log(typed(kind, seed), 500, seed)
+            more += choose_contexts(torn, seed=seed).num_contexts > 1
+    assert more <= binom.ppf(0.999, seeds * len(settings.KINDS), 0.01)
+
+
+def test_a_torn_log_has_the_rows_of_the_log():
+    world = typed("three levels", 3)
+    whole, torn = simulate(uniform(world), world, 50, seed=3), torn_log(world, 50, 3)
+    rows = [
+        sorted(zip(log.states[:, :-1].ravel(), log.actions.ravel(), log.outcomes.ravel(), strict=True))
+        for log in (whole, torn)
+    ]
+    assert rows[0] == rows[1]
+    assert not np.array_equal(whole.outcomes, torn.outcomes)
+
+
+def test_the_choice_is_said():
+    held = trials_of((500.0, 100.0, 500.0, 100.0), (20.0, 10.0, 520.0, 110.0))
+    assert Choice(1, held, {}).sentence.startswith("One type explains the episodes as well as more do")
+    assert Choice(2, held, {}).sentence == (
+        "2 types predict episodes that were held out best: 0.5000 nats an episode above one type (standard error "
+        "0.1000)."
+    )
+    assert "0.5200 nats an episode above one type (standard error 0.1100), 0.0200 above one type less" in (
+        Choice(3, held, {}).sentence
+    )
 
 
 def test_one_context_has_the_likelihood_of_the_average():

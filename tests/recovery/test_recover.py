@@ -227,7 +227,7 @@ def test_refusals_say_what_is_wrong():
         ({"data": episodes[:0]}, r"moments: found no episodes"),
         ({"data": [1, 2]}, r"data: found list, expected Episodes, Moments or a ConfidenceSet"),
         ({"method": "best"}, r"method: found 'best', expected a function: best, algorithm_3, spectral or sweep"),
-        ({"num_contexts": 1}, r"num_contexts: found 1, expected a whole number of at least 2"),
+        ({"num_contexts": 0}, r"num_contexts: found 0, expected a whole number of at least 1"),
         ({"weights": "equal"}, r"weights: found 'equal', expected \"uniform\""),
         ({"weights": (0.5, 0.6)}, r"weights: found sum 1\.1"),
         ({"weights": (0.0, 1.0)}, r"weights\[0\]: found 0\.0, expected a positive weight"),

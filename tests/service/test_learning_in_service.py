@@ -280,3 +280,22 @@ def test_a_refit_that_dies_is_told_and_the_service_goes_on(desk_of, store, plan,
         until_true(lambda: not desk.versions().result().body["learning"]["problem"])
     finally:
         learner.close()
+
+
+def test_one_type_is_served_and_learned_again(desk_of, store, plan):
+    """The plan of a model with one type: it decides, shows its belief, and a refit keeps to one."""
+    alone = rm.plan(replace(plan.model, weights=np.ones(1), rewards=plan.model.rewards[:1]))
+    desk, rng = desk_of(served=alone, explore=0.5, holdout=0.2), np.random.default_rng(0)
+    for _ in range(60):
+        state = int(rng.choice(3, p=alone.model.initial))
+        answer = desk.begin(Begin(state, None)).result().body
+        assert not answer.get("done")
+        for step in range(alone.model.horizon):
+            reward = float(rng.random() < alone.model.rewards[0, state, answer["action"]])
+            state = int(rng.choice(3, p=alone.model.transition[state, answer["action"]]))
+            last = step == alone.model.horizon - 1
+            answer = desk.go_on(answer["session"], Observed(step, reward, None if last else state)).result().body
+    assert refit(store.place, 60) == 2
+    learned = versions(desk)[-1]
+    assert learned["evidence"]["types"] == 1
+    assert learned["evidence"]["sessions"] == 60

@@ -122,7 +122,7 @@ def _show_fitted(fitted: Fitted) -> None:
     when = f", {dates(*info.notes.span)}" if info.notes.span else ""
     terminal.say(
         f"{terminal.counted(info.notes.kept, 'episode')}, {terminal.counted(info.notes.rows, 'row')}{when}; "
-        f"{fitted.model.num_contexts} types with weights "
+        f"{terminal.counted(fitted.model.num_contexts, 'type')} with weights "
         + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
     )
     planned, cautious = map(terminal.fixed, (fitted.plan.lower, info.support.cautious))

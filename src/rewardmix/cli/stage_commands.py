@@ -206,9 +206,7 @@ def _number_of_contexts(text: str, seen: Any, seed: int) -> int:
             refuse("--contexts", "auto for moments", "a number: choosing it needs whole episodes")
         choice = choose_contexts(seen, seed=seed)
         terminal.say(choice.sentence)
-        if choice.num_contexts == 1:
-            terminal.say("What follows splits it in two all the same.")
-        return max(choice.num_contexts, 2)
+        return choice.num_contexts
     return number
 
 

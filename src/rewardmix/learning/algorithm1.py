@@ -286,7 +286,8 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
         raise KeyboardInterrupt
     evidence = gathering.examined(asked, gathered).evidence
     choice = asked.choice(evidence)
-    recovery = _recovered(asked, evidence, choice)
+    least = 1 if aim == "budget" else 2  # one type leaves no regret to find, and would end the rule's run at once
+    recovery = _recovered(asked, evidence, choice, least)
     planned = _planned(asked, recovery.model)
     bootstrap = _bootstrapped(asked, gathered, recovery, planned)
     found = Found(
@@ -305,9 +306,9 @@ def _conclude(asked: LearnSettings, gathered: Gathered, aim: str, target: float 
     return Learned(planned.policy, recovery.model, planned, exploration, following, recovery, certificate)
 
 
-def _recovered(asked: LearnSettings, evidence: Evidence, choice: Choice | None) -> Recovery:
+def _recovered(asked: LearnSettings, evidence: Evidence, choice: Choice | None, least: int) -> Recovery:
     """Algorithm 3; states and actions get the world's own names."""
-    recovery = asked.method(evidence, asked.question(choice))
+    recovery = asked.method(evidence, asked.question(choice, least))
     return dataclasses.replace(recovery, model=environments.named_like(recovery.model, asked.world))
 
 

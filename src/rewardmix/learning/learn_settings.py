@@ -18,12 +18,9 @@ from rewardmix.planning.plans import Round
 from rewardmix.recovery import best, hoeffding
 from rewardmix.recovery.confidence_set import Radius
 from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.number_of_contexts import Choice, choose
+from rewardmix.recovery.number_of_contexts import MOST_CONTEXTS, Choice, choose
 from rewardmix.recovery.pooling import is_large
 from rewardmix.recovery.recovery_result import Method
-
-MOST_CONTEXTS = 6
-"""The largest number that is tried where the episodes are to say how many contexts there are."""
 
 FIRST_ROUND = 1000
 """Episodes of the first round, without a budget."""
@@ -113,9 +110,9 @@ class LearnSettings:
             return None
         return choose(evidence, MOST_CONTEXTS, seed=self.seed)
 
-    def question(self, choice: Choice | None) -> Question:
-        """What recovery is asked."""
-        contexts = self.num_contexts or (2 if choice is None else max(2, choice.num_contexts))
+    def question(self, choice: Choice | None, least: int = 2) -> Question:
+        """What recovery is asked; of at least so many contexts where the episodes are to say it."""
+        contexts = self.num_contexts or (2 if choice is None else max(least, choice.num_contexts))
         return Question(contexts, self.weights, seed=self.seed)
 
     @property

@@ -26,6 +26,7 @@ EXACT = 1 << 53
 NOBODY = -(1 << 63)
 """The number of rows without an episode. An episode can have it too: ``absent`` tells them apart."""
 
+
 @dataclass(frozen=True)
 class Names:
     """How the columns are called.

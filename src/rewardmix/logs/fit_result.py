@@ -17,7 +17,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
 from rewardmix.recovery import RecoveryInfo
-from rewardmix.recovery.number_of_contexts import Choice
+from rewardmix.recovery.number_of_contexts import Choice, is_clear
 from rewardmix.recovery.standard_errors import NORMAL_95
 from rewardmix.telling import Telling
 
@@ -74,9 +74,17 @@ class FitInfo:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """That nobody paid, how many types were chosen, what the log contradicts, whether it pays as planned."""
-        chosen = () if self.choice is None else (self.choice.fact,)
-        return (*self._unpaid, *chosen, *(finding.fact for finding in self.checkup.broken), *self.disagreement)
+        """That nobody paid, how many contexts there are, what the log contradicts, and whether it pays as planned."""
+        return (*self._unpaid, *self.number, *(finding.fact for finding in self.checkup.broken), *self.disagreement)
+
+    @property
+    def number(self) -> list[Fact]:
+        """The number of contexts that was chosen; of a number that was given, that one explains as much, if it does."""
+        if self.choice is not None:
+            return [self.choice.fact]
+        least, held = min(self.criterion, key=lambda m: self.criterion[m]), self.held_out
+        several = held is not None and is_clear(held.gain, held.error, held.episodes)
+        return [] if several or least > 1 or max(self.criterion) == 1 else [Fact("one type", "estimated")]
 
     @property
     def disagreement(self) -> list[Fact]:

@@ -39,7 +39,7 @@ from rewardmix.recovery.bags import merge_bags, shares
 from rewardmix.recovery.bootstrap import mixture_of_model
 from rewardmix.recovery.evidence import Evidence, Question
 from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, one_context
-from rewardmix.recovery.number_of_contexts import Choice, choose, criteria
+from rewardmix.recovery.number_of_contexts import MOST_CONTEXTS, Choice, choose, criteria
 from rewardmix.recovery.recover import as_weights
 from rewardmix.recovery.recovery_result import Candidates, Seen
 
@@ -90,7 +90,7 @@ class FitSettings:
             if not isinstance(self.num_contexts, int) or self.num_contexts != known:
                 refuse("num_contexts", quoted(self.num_contexts), f"{known}, as many types as start has")
         if not self.chooses:
-            as_weights(self.weights, as_count("num_contexts", self.num_contexts, least=2))
+            as_weights(self.weights, as_count("num_contexts", self.num_contexts))
         _check_share("prior", self.prior)
         _check_share("share_held_out", self.share_held_out, below=1.0)
         as_seed("seed", self.seed)
@@ -129,7 +129,7 @@ def fit(
     prior: float = 1.0,
     seed: int = 0,
     executor: Any = None,
-    max_contexts: int = 6,
+    max_contexts: int = MOST_CONTEXTS,
     failure: float = 0.05,
     accuracy: float = 0.1,
     share_held_out: float = 0.2,
@@ -186,7 +186,7 @@ def fit(
     bags = merge_bags(sample.patterns(data.schema))
     evidence = Evidence(confidence, moments, bags, bags)
     choice = _choice(evidence, settings)
-    number = int(settings.num_contexts) if choice is None else max(2, choice.num_contexts)
+    number = int(settings.num_contexts) if choice is None else choice.num_contexts
     question = settings.question(number, data.schema)
     recovery, passes = _recovered(data, evidence, len(sample), question, notify)
     recovery = replace(recovery, model=_named(recovery.model, data.schema, settings.start))
@@ -309,18 +309,13 @@ def _validated(
 
 
 def _sentences(info: FitInfo) -> tuple[str, ...]:
-    out = list(info.notes.sentences)
-    if info.choice is not None:
-        out.append(info.choice.sentence)
-    elif min(info.criterion, key=lambda m: info.criterion[m]) == 1:
-        out.append(
-            "One type explains the log as well as more do (Bayesian information criterion): "
-            "there may be nothing to adapt to."
-        )
+    number = [fact.sentence for fact in info.number]
+    alone = any(fact.what == "one type" for fact in info.number)
+    out = [*number, *info.notes.sentences] if alone else [*info.notes.sentences, *number]
     out += [info.support.sentence, info.logging.sentence, info.coverage.sentence]
     out += [finding.sentence for finding in info.checkup.broken]
-    if info.held_out is not None:
-        held = info.held_out
+    held = info.held_out
+    if held is not None and info.recovery.weight_errors.size > 1:
         out.append(
             f"On {held.episodes} held-out episodes, types add {held.gain:.4f} nats an episode to the log-likelihood "
             f"(standard error {held.error:.4f})."

@@ -212,8 +212,8 @@ def situations(episodes: Episodes, model: RewardMixingMDP) -> Situations:
 def _codes(level: Level, where: Situations, lasts: int, horizon: int) -> NDArray[np.int64]:
     """A number for each situation as the level tells them apart."""
     code: Any = np.asarray(where.state, np.int64)
-    if level.width:
-        contexts = where.belief.shape[-1]
+    contexts = where.belief.shape[-1]
+    if level.width and contexts > 1:
         width = level.width * (contexts - 1)
         odds = logs(np.maximum(where.belief, 1e-12))
         far = round(WIDEST / width)

@@ -69,8 +69,6 @@ def check(
         episodes, in_order = data.sample(SAMPLE, seed).episodes(data.schema), data.notes.in_order
         warnings = tuple(filter(None, [data.notes.left_out.headline]))
     if automatic and model is None:
-        contexts = max(2, choose_contexts(episodes, seed=seed).num_contexts)
-    checkup = check_assumptions(
-        episodes, num_contexts=contexts, model=model, level=level, seed=seed, in_order=in_order
-    )
+        contexts = choose_contexts(episodes, seed=seed).num_contexts
+    checkup = check_assumptions(episodes, num_contexts=contexts, model=model, level=level, seed=seed, in_order=in_order)
     return LogCheckup(**vars(checkup), warnings=warnings)

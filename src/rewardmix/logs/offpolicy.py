@@ -27,6 +27,12 @@ from rewardmix.recovery.standard_errors import NORMAL_95
 LEAST_EFFECTIVE = 30.0
 """Fewer effective episodes than this support no estimate."""
 
+LEAST_REWARDED = 10
+"""Nor do fewer episodes than this in which an action of the policy was paid anything but the commonest reward."""
+
+MADE_UP = 2.0
+"""Episodes that the standard error adds, as far off as the one that is furthest off."""
+
 LEAVES = 0.01
 """A policy that takes actions which are not the log's in more than this share of its steps has no support there."""
 
@@ -66,31 +72,52 @@ def off_policy(plan: Plan, fresh: Episodes, chance: Floats, *, left: float = 0.0
         left: share of the plan's steps that take actions which are not the log's.
         others: episodes that the chances were estimated from, whose errors add to those of ``fresh``; 0: known.
     """
-    estimates, weights = _estimates(plan, fresh, chance)
+    estimates, weights, rewarded = _estimates(plan, fresh, chance)
     square = float((weights**2).sum())
     effective = float(weights.sum()) ** 2 / square if square > 0 else 0.0
     agreed = int((weights > 0).sum())
-    count = len(fresh)
-    if left > LEAVES or effective < LEAST_EFFECTIVE or count < 2:
+    count, rare = len(fresh), int(rewarded.sum())
+    if left > LEAVES or effective < LEAST_EFFECTIVE or count < 2 or rare < LEAST_REWARDED:
         nothing = float("nan")
-        text = _unsupported(left, agreed, count, effective)
+        text = _unsupported(left, agreed, count, effective, rare)
         return OffPolicy(False, nothing, nothing, nothing, effective, agreed, count, text)
-    value = float(estimates.mean())
-    error = float(estimates.std(ddof=1)) * math.sqrt(1 / count + (1 / others if others else 0.0))
+    lowest, highest = _range(plan.model)
+    value = float(np.clip(estimates.mean(), lowest, highest))
+    error = _spread(estimates) * math.sqrt(1 / count + (1 / others if others else 0.0))
     radius = NORMAL_95 * error
+    lower, upper = max(value - radius, lowest), min(value + radius, highest)
     known = "" if others else ", by the propensities that it keeps"
     text = (
         f"Estimated from {count} held-out episodes of the log, the policy planned without them earns {value:.4f} "
-        f"({value - radius:.4f} .. {value + radius:.4f}){known}."
+        f"({lower:.4f} .. {upper:.4f}){known}."
     )
-    return OffPolicy(True, value, value - radius, value + radius, effective, agreed, count, text)
+    return OffPolicy(True, value, lower, upper, effective, agreed, count, text)
 
 
-def _unsupported(left: float, agreed: int, count: int, effective: float) -> str:
+def _spread(estimates: Floats) -> float:
+    """Standard deviation, as if the estimate that is furthest off had come ``MADE_UP`` times more.
+
+    Where few episodes are rewarded, those that are not seen are the largest.
+    """
+    squares = (estimates - estimates.mean()) ** 2
+    return math.sqrt(float(squares.sum() + MADE_UP * squares.max()) / (estimates.size - 1))
+
+
+def _range(model: RewardMixingMDP) -> tuple[float, float]:
+    """The least and the most that an episode can earn."""
+    return model.horizon * float(model.reward_values[0]), model.horizon * float(model.reward_values[-1])
+
+
+def _unsupported(left: float, agreed: int, count: int, effective: float, rewarded: int) -> str:
     if left > LEAVES:
         return (
             f"What the policy earns cannot be estimated from the log: in {100 * left:.1f} % of its steps it takes "
             "actions that the log hardly ever took in such a situation."
+        )
+    if effective >= LEAST_EFFECTIVE:
+        return (
+            f"The log cannot support an estimate of the policy's value: {rewarded} of {count} held-out episodes were "
+            f"paid anything but the commonest reward while they played its actions, and {LEAST_REWARDED} are needed."
         )
     return (
         f"The log cannot support an estimate of the policy's value: {agreed} of {count} held-out episodes "
@@ -98,8 +125,8 @@ def _unsupported(left: float, agreed: int, count: int, effective: float) -> str:
     )
 
 
-def _estimates(plan: Plan, fresh: Episodes, chance: Floats) -> tuple[Floats, Floats]:
-    """(K,) estimate of each episode and (K,) final weights."""
+def _estimates(plan: Plan, fresh: Episodes, chance: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """(K,) estimate of each episode, (K,) final weights, and (K,) whether its weights were paid a rarer reward."""
     model, policy, values = plan.model, plan.policy, plan.alpha_vectors.values
     codes = np.searchsorted(model.reward_values, fresh.reward_values)
     count = len(fresh)
@@ -108,13 +135,15 @@ def _estimates(plan: Plan, fresh: Episodes, chance: Floats) -> tuple[Floats, Flo
     belief = np.broadcast_to(model.weights, (count, model.num_contexts))
     weight = np.ones(count)
     now = (values[0][state, node] * belief).sum(axis=1)
-    estimate = now.copy()
+    estimate, rewarded = now.copy(), np.zeros(count, np.bool_)
+    commonest = int(np.bincount(codes[fresh.outcomes[fresh.present]], minlength=1).argmax())
     for t in range(fresh.horizon):
         here = fresh.present[:, t]
         outcome = codes[np.maximum(fresh.outcomes[:, t], 0)]
         action = policy.actions[t][state, node]
         agrees = here & (fresh.actions[:, t] == action) & (chance[:, t] > 0)
         weight = np.where(here, np.where(agrees, weight / np.where(agrees, chance[:, t], 1.0), 0.0), weight)
+        rewarded |= here & (weight > 0) & (outcome != commonest)
         likelihood = np.moveaxis(model.laws[:, state, action, outcome], 0, -1)
         belief = np.where(agrees[:, None], bayes.update(belief, likelihood), belief)
         node = policy.successors[t][state, node, outcome].astype(np.int64)
@@ -126,7 +155,7 @@ def _estimates(plan: Plan, fresh: Episodes, chance: Floats) -> tuple[Floats, Flo
         reward = np.where(here, model.reward_values[outcome], 0.0)
         estimate += np.where(here, weight * (reward + later - now), 0.0)
         now = later
-    return estimate, weight
+    return estimate, weight, rewarded
 
 
 def _next_state(fresh: Episodes, t: int, model: RewardMixingMDP, state: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,7 +3,8 @@
 Two cautions, and one number for both (``pessimism``, the number of standard errors):
 
     rewards     each context's mean reward at each state-action is lowered by so many of its standard errors, to the
-                worst reward at most; what was never tried pays the worst
+                worst reward at most; what was never tried pays the worst. A standard error that is not finite (of a
+                probability at 0 or 1, of rare rewards, of many reward values) comes from counts
     support     where the log was written by a policy that looked at rewards, types and actions cannot be told apart
                 (whatever it never did after a bad reward has never been seen after one), and no standard error says so.
                 So the plan keeps to actions that the log takes in the same situation (``habits``)
@@ -30,12 +31,15 @@ from rewardmix.logs.belief_pass import worths
 from rewardmix.logs.habits import Habits, Situations, habits_of, situations
 from rewardmix.logs.imitation import Copied, imitated
 from rewardmix.logs.offpolicy import LEAVES
-from rewardmix.model import RewardMixingMDP
+from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.planning import Plan, PlanInfo, plan, usual_work
 from rewardmix.planning.backward_pass import Expectation, compact_controller
 from rewardmix.planning.baselines import belief_nodes
 from rewardmix.planning.plans import rounding_bound
 from rewardmix.policy import Controller
+from rewardmix.recovery.bags import bags_of
+from rewardmix.recovery.bootstrap import mixture_of_model
+from rewardmix.recovery.likelihood import e_step
 from rewardmix.simulation import simulate
 
 PESSIMISM = 0.5
@@ -43,6 +47,13 @@ PESSIMISM = 0.5
 
 KEPT = 4.0
 """Where a plan has to be kept to the log's actions it takes off so many times as many standard errors."""
+
+ADDED = 2.0
+"""Visits with the worst and with the best reward that a standard error from counts adds, as in an interval of Agresti
+and Coull for a probability; of several reward values as many in all, spread evenly."""
+
+LEAST_VISITS = 1e-6
+"""Fewer visits of a context are none."""
 
 FEW_VISITS = 20
 """State-actions with fewer visits are thin support."""
@@ -138,8 +149,7 @@ def lowered(known: Known, pessimism: float) -> RewardMixingMDP:
     """The model with lower rewards: with a small chance, every state-action pays the worst."""
     model = known.model
     worth = model.reward_values - model.reward_values[0]
-    error = np.where(np.isfinite(known.errors), known.errors, 1.0)
-    spread = error * worth[1] if model.num_values == 2 else np.sqrt(((error * worth) ** 2).sum(axis=-1))
+    spread = _mean_errors(known, worth)
     above = model.means - model.reward_values[0]
     share = np.where(above > 0, np.minimum(pessimism * spread / np.where(above > 0, above, 1.0), 1.0), 0.0)
     tried = np.ones(share.shape[1:], np.bool_)
@@ -148,6 +158,34 @@ def lowered(known: Known, pessimism: float) -> RewardMixingMDP:
     worst = np.zeros(model.num_values)
     worst[0] = 1.0
     return replace(model, rewards=(1.0 - share) * model.laws + share * worst)
+
+
+def _mean_errors(known: Known, worth: Floats) -> Floats:
+    """(M, S, A): the standard error of each mean reward; where those of its law are not all finite, from counts."""
+    finite, two = np.isfinite(known.errors), known.model.num_values == 2
+    errors = np.where(finite, known.errors, 0.0)
+    spread: Floats = errors * worth[1] if two else np.sqrt(((errors * worth) ** 2).sum(axis=-1))
+    whole = finite if two else finite.all(axis=-1)
+    return spread if whole.all() else np.where(whole, spread, np.maximum(spread, counted_errors(known, worth)))
+
+
+def counted_errors(known: Known, worth: Floats) -> Floats:
+    """(M, S, A): the standard error of each mean reward from the visits n that each context is expected to have made.
+
+    With p its law over Z values v and q = p + 2 ``ADDED`` / (Z n), the square is
+
+        (sum(q) sum(q v^2) - sum(q v)^2) / n            Z = 2:  (p + a / n) (1 - p + a / n) (v_1 - v_0)^2 / n
+
+    It is that of a multinomial, var(v) / n, and more: also where p is 0 or 1 it is not 0. It falls as n grows.
+    """
+    model, episodes = known.model, known.episodes
+    counts = e_step(bags_of(episodes), mixture_of_model(model, episodes)).outcomes.sum(axis=-1)
+    visits = np.zeros(model.means.shape)
+    visits[:, : episodes.num_states] = counts.reshape(model.num_contexts, episodes.num_states, -1)
+    visits = np.maximum(visits, LEAST_VISITS)
+    chances = np.moveaxis(model.laws, -1, 0) + 2.0 * ADDED / (model.num_values * visits)
+    squares = mixed(np.ones(worth.size), chances) * mixed(worth**2, chances) - mixed(worth, chances) ** 2
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0) / visits))
 
 
 def keep_to(habits: Habits, model: RewardMixingMDP, low: RewardMixingMDP) -> Controller:

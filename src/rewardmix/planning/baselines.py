@@ -129,7 +129,7 @@ def nearest(beliefs: Floats, nodes: Floats) -> Ints:
 
     Of two contexts a belief is an angle, arctan sqrt(b_0 / b_1), and the nodes come in increasing order of it.
     """
-    if nodes.shape[1] > 2:
+    if nodes.shape[1] != 2:
         return nearest_point(beliefs, nodes)
     own = angles(*np.sqrt(nodes).T)
     middles, sought = (own[1:] + own[:-1]) / 2, angles(*np.moveaxis(np.sqrt(beliefs), -1, 0))

@@ -1,9 +1,10 @@
 """Beliefs between three and more contexts, common to all states: which there can be, lattices over them, a pass.
 
-Where few beliefs can be reached, those are the points of a step, and where each outcome leads is known. Elsewhere the
-points are a lattice: with coordinates x_i = n (b_i + b_i+1 + ...), i = 1 .. M-1, the integers n >= x_1 >= x_2 >= ...
-Any belief lies in a simplex of M neighbours (Freudenthal's triangulation): round all coordinates down, then raise them
-one by one, the largest fraction first; what fractions differ by are the shares of the corners. So
+Where few beliefs can be reached (of one context there is one), those are the points of a step, and where each outcome
+leads is known. Elsewhere the points are a lattice: with coordinates x_i = n (b_i + b_i+1 + ...), i = 1 .. M-1, the
+integers n >= x_1 >= x_2 >= ... Any belief lies in a simplex of M neighbours
+(Freudenthal's triangulation): round all coordinates down, then raise them one by one, the largest fraction first; what
+fractions differ by are the shares of the corners. So
 
     upper += n * mixture of the next upper bounds at the M corners      the best value is convex in the belief
     lower += q * next values at the corner that is best at b', one for all next states
@@ -119,9 +120,9 @@ def lattice_points(resolution: int, num_contexts: int) -> int:
 
 
 def finest(num_contexts: int, points: int) -> int:
-    """The finest lattice of at most so many points; at least the corners."""
+    """The finest lattice of at most so many points; at least the corners. Of one context there is a single belief."""
     resolution = 1
-    while lattice_points(resolution + 1, num_contexts) <= points:
+    while num_contexts > 1 and lattice_points(resolution + 1, num_contexts) <= points:
         resolution += 1
     return resolution
 
@@ -156,6 +157,8 @@ class BeliefSteps:
 
     def at(self, resolution: int) -> list[Reached | Lattice]:
         """Those that can be reached, where they are fewer than the points of a lattice with the widest resolution."""
+        if self.exact:
+            return list(self.reached)
         widest = max(self._spreads)
         chosen: list[Reached | Lattice] = [self.reached[0]]
         for t in range(1, len(self._low)):

@@ -42,8 +42,8 @@ class AlphaVectors:
             refuse("values", f"{len(given)} steps", f"{len(actions)} steps, as many as actions")
         values = [as_floats(f"values[{t}]", part, (*actions[t].shape, None)) for t, part in enumerate(given)]
         for t, part in enumerate(values):
-            if part.shape[2] != values[0].shape[2] or part.shape[2] < 2:
-                refuse(f"values[{t}]", f"{part.shape[2]} contexts", "as many at each step, at least 2")
+            if part.shape[2] != values[0].shape[2] or part.shape[2] < 1:
+                refuse(f"values[{t}]", f"{part.shape[2]} contexts", "as many at each step, at least 1")
         object.__setattr__(self, "actions", actions)
         object.__setattr__(self, "values", tuple(values))
 

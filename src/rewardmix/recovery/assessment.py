@@ -98,6 +98,8 @@ def _unidentified(found: dict[str, Any], candidates: Candidates, *, equal: bool,
     never, groups, undecided = found["never_visited"].size, len(found["groups"]), candidates.undecided
     if never:
         yield Fact("never visited", "open", (), {"count": never, "size": found["size"]})
+    if candidates.best.mixture.num_contexts == 1:  # which has nothing to be told apart from
+        return
     if not groups:
         yield Fact("no pairs", "open")
     elif not related:
@@ -136,7 +138,7 @@ def finished(evidence: Evidence, question: Question, candidates: Candidates) -> 
     errors, weight_errors = _errors(evidence, question, mixture, candidates)
     errors[:, found["never_visited"]] = np.inf
     errors = on_model(errors, confidence, model, 0.0)
-    equal = bool(np.ptp(mixture.weights) < 1e-9)
+    equal = mixture.num_contexts > 1 and bool(np.ptp(mixture.weights) < 1e-9)
     info = RecoveryInfo(
         candidates.method,
         chosen.loglik,

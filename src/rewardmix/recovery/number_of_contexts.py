@@ -1,9 +1,10 @@
 """How many contexts there are, by what they predict.
 
 The episodes are split at random into two halves. For each number M a mixture is fitted to one half and its
-log-likelihood taken on the other, both ways round: an average over all episodes of what is said of the unseen. One
-context too few loses reward for ever and one too many next to nothing, so M goes up as long as the held-out
-log-likelihood does not clearly fall: while its gain is above minus one standard error.
+log-likelihood taken on the other, both ways round: an average over all episodes of what is said of the unseen. M goes
+up as long as the last context gains more than 1/n nats an episode, n their number. More than one context is claimed
+only if the gain over one context is clear: more than ``CLEAR_GAIN`` / n nats and ``CLEAR_ERRORS`` standard errors. With
+rare rewards the standard errors are too small, so the first of the two is the guard.
 
 The Bayesian information criterion of the same mixtures, fitted to all episodes, is kept as a number beside it. It
 charges for every state-action of every context and asks for too few where there are many.
@@ -30,6 +31,16 @@ from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks,
 from rewardmix.recovery.many_contexts import ascend_many
 from rewardmix.recovery.rare_start import rare_ascents, rare_draws
 
+MOST_CONTEXTS = 12
+"""The largest number of contexts that is tried, unless somebody says otherwise."""
+
+CLEAR_GAIN, CLEAR_ERRORS = 3.0, 2.33
+"""Nats in all, and standard errors, beyond which a gain over one context is clear; chosen by ``benchmarks/types`` on
+logs without types."""
+
+LEAST_STEP = 1.0
+"""Nats in all that the last context has to gain over one less."""
+
 _CLOSE = 1e-3
 """An ascent has converged when E-steps gain less than this in all: numbers of contexts differ by more."""
 
@@ -45,6 +56,8 @@ class Trial:
         held_out: log-likelihood an episode of episodes that the mixture was not fitted to.
         gain: the same, above one context less; NaN for a single context.
         error: standard error of the gain.
+        above_one: gain above a single context; NaN for that.
+        error_above_one: its standard error.
         loglik: log-likelihood of all episodes, fitted to all of them.
         parameters: free ones.
         criterion: Bayesian information: parameters * log(episodes) - 2 loglik.
@@ -53,6 +66,8 @@ class Trial:
     held_out: float
     gain: float
     error: float
+    above_one: float
+    error_above_one: float
     loglik: float
     parameters: int
     criterion: float
@@ -64,8 +79,8 @@ class Choice:
     """How many contexts there are.
 
     Attributes:
-        num_contexts: the number that predicts best; when in doubt, one more.
-        trials: {M: how it did}, from one context to the first that predicts clearly worse.
+        num_contexts: the number that predicts best; one, unless more clearly predict better.
+        trials: {M: how it did}, from one context to the first that gains next to nothing.
         mixtures: {M: fitted to all episodes}.
     """
 
@@ -84,10 +99,8 @@ class Choice:
         if self.num_contexts == 1:
             return Fact("one type", "estimated")
         last = self.trials[self.num_contexts]
-        numbers = {"types": self.num_contexts, "gain": last.gain, "error": last.error}
-        if last.gain > 0:
-            return Fact("types chosen", "estimated", (), numbers)
-        return Fact("types in doubt", "estimated", (), {**numbers, "fewer": self.num_contexts - 1})
+        numbers = {"types": self.num_contexts, "gain": last.above_one, "error": last.error_above_one}
+        return Fact("types chosen", "estimated", (), {**numbers, "step": last.gain})
 
     @property
     def sentence(self) -> str:
@@ -95,7 +108,9 @@ class Choice:
         return self.fact.sentence
 
 
-def choose_contexts(episodes: Episodes, max_contexts: int = 6, *, prior: float = 1.0, seed: int = 0) -> Choice:
+def choose_contexts(
+    episodes: Episodes, max_contexts: int = MOST_CONTEXTS, *, prior: float = 1.0, seed: int = 0
+) -> Choice:
     """The number of contexts, from one to ``max_contexts``, that predicts held-out episodes best.
 
     Args:
@@ -120,24 +135,42 @@ def choose(evidence: Evidence, most: int, *, prior: float = 1.0, seed: int = 0) 
     halves = _halves(bags, seed)
     mixtures = {1: one_context(bags)}
     single = [one_context(half) for half in halves]
-    before, fewer = _held_out(single, halves), [e_step(*pair).loglik for pair in zip(halves, single, strict=True)]
-    trials = {1: _trial(mixtures[1], bags, before, None)}
+    alone = before = _held_out(single, halves)
+    fewer = [e_step(*pair).loglik for pair in zip(halves, single, strict=True)]
+    trials = {1: _trial(mixtures[1], bags, alone, None, None)}
     for contexts in range(2, most + 1 if all(half.total for half in halves) else 2):
         question = Question(contexts, None, prior, seed)
         parts = [replace(evidence, bags=half, blind=half) for half in halves]
-        fits = [_fitted(part, question, alone) for part, alone in zip(parts, fewer, strict=True)]
+        fits = [_fitted(part, question, less) for part, less in zip(parts, fewer, strict=True)]
         scores = _held_out([fit.mixture for fit in fits], halves)
         mixtures[contexts] = _fitted_to_all(evidence, question, fits)
-        trials[contexts] = _trial(mixtures[contexts], bags, scores, before)
-        if not worth_adding(trials[contexts]):
-            return Choice(contexts - 1, trials, mixtures)
+        trials[contexts] = _trial(mixtures[contexts], bags, scores, before, alone)
+        if not worth_adding(trials[contexts], bags.total):
+            break
         before, fewer = scores, [fit.loglik for fit in fits]
-    return Choice(max(trials), trials, mixtures)
+    return Choice(best_number(trials, bags.total), trials, mixtures)
 
 
-def worth_adding(trial: Trial) -> bool:
-    """Whether the last context stays: when in doubt, it does."""
-    return trial.gain > -trial.error
+def worth_adding(trial: Trial, episodes: float) -> bool:
+    """Whether the last context gains more than next to nothing."""
+    return trial.gain > LEAST_STEP / episodes
+
+
+def is_clear(gain: float, error: float, episodes: float) -> bool:
+    """Whether a held-out gain over one context, in nats an episode, shows that there are more."""
+    return gain > max(CLEAR_GAIN / episodes, CLEAR_ERRORS * error)
+
+
+def best_number(trials: Mapping[int, Trial], episodes: float) -> int:
+    """The largest number that every step to was worth, and that is clearly better than one; or one."""
+    number = 1
+    for contexts in range(2, len(trials) + 1):
+        trial = trials[contexts]
+        if not worth_adding(trial, episodes):
+            break
+        if is_clear(trial.above_one, trial.error_above_one, episodes):
+            number = contexts
+    return number
 
 
 def _halves(bags: Bags, seed: int) -> list[Bags]:
@@ -182,18 +215,24 @@ def _held_out(mixtures: list[Mixture], halves: list[Bags]) -> Scores:
     return [(logliks(half, mixture), half.counts) for mixture, half in zip(mixtures, reversed(halves), strict=True)]
 
 
-def _trial(mixture: Mixture, bags: Bags, scores: Scores, before: Scores | None) -> Trial:
+def _trial(mixture: Mixture, bags: Bags, scores: Scores, before: Scores | None, alone: Scores | None) -> Trial:
     total = sum(float(counts.sum()) for _, counts in scores)
     held_out = sum(float((score * counts).sum()) for score, counts in scores) / total
-    gain, error = math.nan, math.nan
-    if before is not None:
-        differences = [(new - old, counts) for (new, counts), (old, _) in zip(scores, before, strict=True)]
-        gain = sum(float((one * counts).sum()) for one, counts in differences) / total
-        square = sum(float(((one - gain) ** 2 * counts).sum()) for one, counts in differences)
-        error = math.sqrt(square) / total
     loglik = e_step(bags, mixture).loglik
     (criterion,) = criteria({mixture.num_contexts: loglik}, bags).values()
-    return Trial(held_out, gain, error, loglik, free_parameters(mixture.num_contexts, bags), criterion)
+    parameters = free_parameters(mixture.num_contexts, bags)
+    return Trial(held_out, *_gain(scores, before), *_gain(scores, alone), loglik, parameters, criterion)
+
+
+def _gain(scores: Scores, others: Scores | None) -> tuple[float, float]:
+    """Mean of what scores are above others, and its standard error; NaN without others."""
+    if others is None:
+        return math.nan, math.nan
+    total = sum(float(counts.sum()) for _, counts in scores)
+    differences = [(new - old, counts) for (new, counts), (old, _) in zip(scores, others, strict=True)]
+    gain = sum(float((each * counts).sum()) for each, counts in differences) / total
+    square = sum(float(((each - gain) ** 2 * counts).sum()) for each, counts in differences)
+    return gain, math.sqrt(square) / total
 
 
 def criteria(logliks: Mapping[int, float], bags: Bags) -> dict[int, float]:

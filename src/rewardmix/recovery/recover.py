@@ -59,6 +59,8 @@ def estimate_model(evidence: Evidence, question: Question) -> Estimate:
 
 def _candidates(evidence: Evidence, question: Question) -> Candidates:
     """Steps 1 to 3; an earlier model is one more start, and contexts keep its order."""
+    if question.num_contexts == 1:
+        return _one_context(evidence, question)
     found = many(evidence, question) if question.num_contexts > 2 else _two_contexts(evidence, question)
     found = _with_rare(evidence, question, found)
     if question.start is None or found.bags is None:
@@ -74,6 +76,18 @@ def _candidates(evidence: Evidence, question: Question) -> Candidates:
         name="earlier model",
     )
     return replace(found, fits=[warm, *found.fits], like=laws)
+
+
+def _one_context(evidence: Evidence, question: Question) -> Candidates:
+    """One context: its laws are the average, pulled to the centre by the prior."""
+    bags, weights = evidence.bags, np.ones(1)
+    if bags is None or not bags.counts.size:
+        fit = start_fit(Mixture(weights, evidence.confidence.average_laws[None]), "average")
+        return Candidates("best", [fit], "known", bags)
+    centre, prior = evidence.centre(bags, question), evidence.strength(question)
+    start = Mixture(weights, bags.average[None])
+    fit = ascend(partial(e_step, bags), start, average=centre, prior=prior, weights=weights, name="average")
+    return Candidates("best", [fit], "known", bags)
 
 
 def _with_rare(evidence: Evidence, question: Question, found: Candidates) -> Candidates:
@@ -200,7 +214,7 @@ def recover(
         accuracy: of the confidence set, if ``data`` is none.
         radius: of the confidence set, if ``data`` is none: ``hoeffding`` or ``normal(3.0)``.
     """
-    contexts = as_count("num_contexts", num_contexts, least=2)
+    contexts = as_count("num_contexts", num_contexts)
     if not callable(method):
         refuse("method", quoted(method), "a function: best, algorithm_3, spectral or sweep_weights(...)")
     if prior is not None and not (isinstance(prior, int | float) and prior == 0):

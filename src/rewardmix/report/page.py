@@ -126,7 +126,9 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
         "earned": curves.earned_curve(summary["earned"]) if summary.get("earned") else None,
         "shares": curves.share_curves(summary["earned"]) if summary.get("earned") else None,
         "coverage": figures.pair_map(summary["coverage"], world) if summary["coverage"] else None,
-        "certainty": curves.certainty_curve(summary["recognition"]["certainty"]) if "recognition" in summary else None,
+        "certainty": curves.certainty_curve(summary["recognition"]["certainty"])
+        if "recognition" in summary and world["contexts"] > 1
+        else None,
         "rewards": figures.reward_dots(summary["rewards"], world),
         "key": figures.action_key(colours, world),
         "beliefs": _belief_figures(beliefs, world, colours),
@@ -138,6 +140,8 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _belief_figures(beliefs: Mapping[str, Any], world: Mapping[str, Any], colours: Mapping[int, str]) -> list[Any]:
+    if world["contexts"] == 1:  # there is one belief
+        return []
     where = f"in {world['state_names'][beliefs['state']]} at step {beliefs['step'] + 1}"
     if beliefs["kind"] == "rays":
         caption = f"Rewards still to come {where}, over how sure the policy is."
