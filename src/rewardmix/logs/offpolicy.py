@@ -30,7 +30,7 @@ LEAST_EFFECTIVE = 30.0
 LEAST_REWARDED = 10
 """Nor do fewer episodes than this in which an action of the policy was paid anything but the commonest reward."""
 
-MADE_UP = 2.0
+MADE_UP_ESTIMATES = 2.0
 """Episodes that the standard error adds, as far off as the one that is furthest off."""
 
 LEAVES = 0.01
@@ -95,12 +95,12 @@ def off_policy(plan: Plan, fresh: Episodes, chance: Floats, *, left: float = 0.0
 
 
 def _spread(estimates: Floats) -> float:
-    """Standard deviation, as if the estimate that is furthest off had come ``MADE_UP`` times more.
+    """Standard deviation, as if the estimate that is furthest off had come ``MADE_UP_ESTIMATES`` times more.
 
     Where few episodes are rewarded, those that are not seen are the largest.
     """
     squares = (estimates - estimates.mean()) ** 2
-    return math.sqrt(float(squares.sum() + MADE_UP * squares.max()) / (estimates.size - 1))
+    return math.sqrt(float(squares.sum() + MADE_UP_ESTIMATES * squares.max()) / (estimates.size - 1))
 
 
 def _range(model: RewardMixingMDP) -> tuple[float, float]:
