@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, options, terminal
 from rewardmix.cli.log_commands import read_log
 
@@ -75,6 +76,10 @@ def posterior_command(
     time: options.TimeOption = None,
     gap: options.GapOption = None,
     skip_bad: options.SkipBadOption = False,
+    safe_cells: Annotated[
+        bool,
+        typer.Option("--safe-cells", help="Write ' before text of a CSV file that spreadsheets take for formulas."),
+    ] = False,
 ) -> None:
     """Write which session of a log was probably of which type."""
     reading = inputs.reading_of({**locals(), "bins": None, "fold": None})
@@ -82,12 +87,14 @@ def posterior_command(
     from rewardmix.logs.writing import write_table
 
     inputs.check_file("--out", out)
+    if safe_cells and out.suffix.lower() != ".csv":
+        refuse("--safe-cells", f"it with --out {str(out)!r}", "a CSV file; cells of other files are no formulas")
     model = inputs.model_of_run("RUN", run)
     with ExitStack() as stack:
         source = inputs.log_in(log[0] if len(log) == 1 else log, stack)
         stack.enter_context(terminal.live_line())("reading")
         table = logs.posterior_types(model, source, **reading)
-    write_table(out, table)
+    write_table(out, table, safe_cells=safe_cells)
     found = table.column("type").to_numpy()
     answers = []
     for m, name in enumerate(model.type_labels):
