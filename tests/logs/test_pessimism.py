@@ -265,6 +265,25 @@ def test_uniform_logs_lose_next_to_nothing():
     assert not safe.info.support.kept
 
 
+def test_long_episodes_are_looked_at_a_few_at_a_time(monkeypatch):
+    """With the same support as all at once; memory follows the steps of a block."""
+    model = oracles.world(states=3, actions=2, horizon=6, seed=3)
+    log = simulate(uniform(model), model, 300)
+    whole = logs.fit(log, resamples=0, share_held_out=0.0).info.support
+    largest = []
+    look = pessimism.situations
+
+    def watched(episodes, world):
+        largest.append(len(episodes))
+        return look(episodes, world)
+
+    monkeypatch.setattr(pessimism, "STEPS_AT_ONCE", 100)
+    monkeypatch.setattr(pessimism, "situations", watched)
+    assert logs.fit(log, resamples=0, share_held_out=0.0).info.support == whole
+    assert max(largest) <= 100 // 6
+    assert sum(largest) == pessimism.PLAYED
+
+
 def test_thin_support_is_said():
     """By hand: the share of the plan's steps, in the fitted model, at state-actions of few episodes."""
     model = oracles.world(states=5, actions=3, horizon=5, seed=4)

@@ -1,5 +1,6 @@
 """Week after week: which session was of which type, and fits that go on from an earlier one."""
 
+import csv
 import math
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 import rewardmix
 from logs import oracles_logs as oracles
 from rewardmix import InputError, fit, logs, simulate, uniform
+from rewardmix.cli import main
+from rewardmix.logs.writing import write_table
 
 MODEL = oracles.world()
 EPISODES = oracles.shortened(oracles.uniform_log(150))
@@ -214,3 +217,52 @@ def test_the_commands(tmp_path):
     assert done.returncode == 2
     assert not (tmp_path / "no").exists()
     assert pa.types.is_integer(table.schema.field("type").type)
+
+
+IDS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=x", "'", "plain", "x=1", "ann", None]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_ids_that_begin_like_formulas_are_written_as_text_on_request(kind, tmp_path):
+    ids = pa.array(IDS, pa.string()).cast(kind)
+    table = pa.table({"=user": ids, "chance_1": [-0.5] * len(IDS), "type": [1] * len(IDS)})
+    write_table(tmp_path / "safe.csv", table, safe_cells=True)
+    with open(tmp_path / "safe.csv", newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["'=user", "chance_1", "type"]
+    for row, name in zip(rows, IDS, strict=True):
+        assert row[0][:1] not in tuple("=+-@\t\r")
+        assert (row[0][1:] if row[0][:1] == "'" else row[0]) == (name or "")  # every id comes back, and is another one
+        assert row[1:] == ["-0.5", "1"]
+    assert len({row[0] for row in rows}) == len(IDS)
+    write_table(tmp_path / "as they are.csv", table.set_column(0, "=user", ids.cast(pa.string())))
+    with open(tmp_path / "as they are.csv", newline="", encoding="utf-8") as file:
+        assert [row[0] for row in csv.reader(file)] == ["=user", *(name or "" for name in IDS)]
+    with pytest.raises(InputError, match="safe_cells: found it for .*parquet', expected a CSV file"):
+        write_table(tmp_path / "a.parquet", table, safe_cells=True)
+
+
+def test_the_command_writes_safe_cells_on_request(tmp_path, capsys):
+    frame = named_rows(None)
+    frame["episode"] = "=" + frame["episode"]
+    frame.to_parquet(tmp_path / "log.parquet")
+    rewardmix.save(tmp_path / "model", MODEL)
+    for options, first in (([], "="), (["--safe-cells"], "'=")):
+        command = [
+            "posterior",
+            str(tmp_path / "model"),
+            str(tmp_path / "log.parquet"),
+            "--out",
+            str(tmp_path / "x.csv"),
+        ]
+        with pytest.raises(SystemExit) as done:
+            main([*command, *options])
+        assert done.value.code == 0
+        cells = pd.read_csv(tmp_path / "x.csv")["episode"]
+        assert cells.str.startswith(first).all()
+    with pytest.raises(SystemExit) as done:
+        main([*command[:-1], str(tmp_path / "x.parquet"), "--safe-cells"])
+    assert done.value.code == 2
+    assert "--safe-cells: found it with --out" in capsys.readouterr().err

@@ -180,8 +180,8 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
         os.replace(temporary, target)
     except BaseException as error:
         os.unlink(temporary)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say of which file
-            raise type(error)(error.errno, error.strerror, str(target)) from error
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk names no file
+            error.filename = str(target)
         raise
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rewardmix._core.errors import refuse
 from rewardmix.cli import inputs, options, terminal
 from rewardmix.cli.log_commands import read_log
 
@@ -76,6 +77,10 @@ def posterior_command(
     time: options.TimeOption = None,
     gap: options.GapOption = None,
     skip_bad: options.SkipBadOption = None,
+    safe_cells: Annotated[
+        bool,
+        typer.Option("--safe-cells", help="Write ' before text of a CSV file that spreadsheets take for formulas."),
+    ] = False,
 ) -> None:
     """Write which session of a log was probably of which type."""
     reading = inputs.reading_of({**locals(), "bins": None, "fold": None})
@@ -84,13 +89,15 @@ def posterior_command(
     from rewardmix.logs.writing import write_table
 
     inputs.check_file("--out", out)
+    if safe_cells and out.suffix.lower() != ".csv":
+        refuse("--safe-cells", f"it with --out {str(out)!r}", "a CSV file; cells of other files are no formulas")
     model = inputs.model_of_run("RUN", run)
     source: Any = log[0] if len(log) == 1 else log
     with ExitStack() as stack:
         data = read_log(source, stack, reading_like(model, source, reading))
         stack.enter_context(terminal.live_line())("asking for types")
         table = logs.posterior_types(model, data)
-    write_table(out, table)
+    write_table(out, table, safe_cells=safe_cells)
     lost = data.notes.left_out
     if lost.headline:
         terminal.say(lost.headline)

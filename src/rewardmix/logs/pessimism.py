@@ -61,6 +61,9 @@ FEW_VISITS = 20
 PLAYED = 2000
 """Episodes that are simulated in the fitted model to see where a plan goes."""
 
+STEPS_AT_ONCE = 1 << 20
+"""Simulated steps whose situations are in memory at a time: some hundred bytes each."""
+
 MOST_BELIEFS = 256
 """Beliefs of a step, at most ..."""
 FEWEST_BELIEFS = 16
@@ -229,9 +232,7 @@ def _support(
     """Where the policy goes in the fitted model, and what the log holds there."""
     model = known.model
     played = simulate(policy, model, PLAYED, seed_for(seed, Role.PLANNED_STEPS))
-    own = np.take_along_axis(
-        habits.own(situations(played, model)), played.actions.astype(np.int64)[..., None], axis=-1
-    )[..., 0]
+    own = _own_steps(habits, played, model)
     visits = np.full((model.num_states, model.num_actions), FEW_VISITS, np.int64)
     visits[: known.visits.shape[0]] = known.visits
     return Support(
@@ -242,6 +243,18 @@ def _support(
         float((visits[played.states[:, :-1], played.actions] < FEW_VISITS).mean()),
         kept,
     )
+
+
+def _own_steps(habits: Habits | Copied, played: Episodes, model: RewardMixingMDP) -> NDArray[np.bool_]:
+    """(K, H): whether each step takes an action that the log takes there; few episodes at a time, if they are long."""
+    size = max(1, STEPS_AT_ONCE // played.horizon)
+    own = np.empty(played.actions.shape, np.bool_)
+    for begin in range(0, len(played), size):
+        block = played[begin : begin + size]
+        taken = habits.own(situations(block, model))
+        place = block.actions.astype(np.int64)[..., None]
+        own[begin : begin + size] = np.take_along_axis(taken, place, axis=-1)[..., 0]
+    return own
 
 
 def _set_beside(plain: Plan, policy: Controller, gap: float, kept: bool) -> Plan:

@@ -66,12 +66,43 @@ def write(
         save(temporary, chain([head], groups), head.schema, schema)
 
 
-def write_table(path: str | os.PathLike[str], table: Any) -> None:
-    """Write a pyarrow table to a Parquet or (by its ending) CSV file, atomically."""
-    pa = arrow.library()
+def write_table(path: str | os.PathLike[str], table: Any, *, safe_cells: bool = False) -> None:
+    """Write a pyarrow table to a Parquet or (by its ending) CSV file, atomically.
+
+    Args:
+        path: of the file.
+        table: to be written.
+        safe_cells: write text of a CSV file that a spreadsheet takes for a formula behind an apostrophe; see
+            ``without_formulas``. Left out, cells are as they are: ids are found again where they came from.
+    """
+    pa, plain = arrow.library(), os.fspath(path).lower().endswith(".csv")
+    if safe_cells and not plain:
+        refuse("safe_cells", f"it for {os.fspath(path)!r}", "a CSV file; cells of other files are no formulas")
     with replacing("path", path) as temporary:
-        save = pa.csv.write_csv if os.fspath(path).lower().endswith(".csv") else pa.parquet.write_table
-        save(table, temporary)
+        save = pa.csv.write_csv if plain else pa.parquet.write_table
+        save(without_formulas(table) if safe_cells else table, temporary)
+
+
+FORMULA = "^['=+\\-@\t\r]"
+"""How text begins that a spreadsheet takes for a formula, or for text behind an apostrophe that is not part of it."""
+
+
+def without_formulas(table: Any) -> Any:
+    """The table with an apostrophe before each text that begins like a formula, names of columns too.
+
+    Also before one that begins with an apostrophe: so taking one away gives every text back.
+    """
+    pa = arrow.library()
+    match, join, choose = pa.compute.match_substring_regex, pa.compute.binary_join_element_wise, pa.compute.if_else
+
+    def safe(texts: Any) -> Any:
+        return choose(match(texts, FORMULA), join(pa.scalar("'", texts.type), texts, pa.scalar("", texts.type)), texts)
+
+    columns = [
+        safe(column.cast(arrow.sortable_type(column.type))) if arrow.is_text(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=safe(pa.array(table.column_names, pa.string())).to_pylist())
 
 
 def _parts(episodes: Any) -> Iterator[Episodes]:

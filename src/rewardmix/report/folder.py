@@ -60,16 +60,11 @@ def write_parts(
                 else:
                     (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise _named(error, folder) from error
+        if isinstance(error.filename, str):  # of a file in the folder beside: say what it was to become
+            name = Path(error.filename).name
+            error.filename = str(folder / name if name in FILES else folder)
+        raise
     return folder
-
-
-def _named(error: OSError, folder: Path) -> OSError:
-    """The error of a file in the folder beside, with the name that the file was to get."""
-    if not isinstance(error.filename, str):
-        return error
-    name = Path(error.filename).name
-    return type(error)(error.errno, error.strerror, str(folder / name if name in FILES else folder))
 
 
 def digest(path: Path) -> str:
