@@ -108,6 +108,7 @@ def model():
 
 
 def test_a_model_keeps_its_cuts_when_it_is_changed(model):
+    assert rm.plan(replace(model, state_names=())).policy.reward_scale == model.reward_scale
     assert replace(model, horizon=2).reward_scale == model.reward_scale
     assert rm.RewardMixingMDP(*world().values()).reward_scale.cuts is None
     assert pickle.loads(pickle.dumps(model)).reward_scale == model.reward_scale
