@@ -50,6 +50,7 @@ def test_without_cuts_values_are_strict_but_may_be_rounded():
     scale = RewardScale(VALUES)
     accepted = [-14.24, 0, 0.0, 10.1028, 36.292, 36.2919956, 36.29199562711191, 10.10277 * (1 + 5e-7)]
     assert [scale.level(one) for one in accepted] == [0, 1, 1, 2, 3, 3, 3, 2]
+    assert scale.levels(np.array(accepted)).tolist() == [0, 1, 1, 2, 3, 3, 3, 2]
     for strange in (36.3, 0.001, -14.2, 1e300):
         with pytest.raises(InputError, match=r"reward: found .*, expected one of the reward values \[-14.24, 0.0,"):
             scale.level(strange)
@@ -108,6 +109,7 @@ def model():
 
 
 def test_a_model_keeps_its_cuts_when_it_is_changed(model):
+    assert rm.plan(replace(model, state_names=())).policy.reward_scale == model.reward_scale
     assert replace(model, horizon=2).reward_scale == model.reward_scale
     assert rm.RewardMixingMDP(*world().values()).reward_scale.cuts is None
     assert pickle.loads(pickle.dumps(model)).reward_scale == model.reward_scale

@@ -145,7 +145,7 @@ class RewardScale:
 
     @cached_property
     def _known(self) -> dict[float, int]:
-        """Level of its own value, of those that hold rewards: most rewards are found here."""
+        """The level of each value of those that hold rewards, where most rewards are found."""
         return {float(value): z for z, value in enumerate(self.values) if not self.empty[z]}
 
     @cached_property

@@ -10,8 +10,10 @@ import rewardmix as rm
 from rewardmix import logs
 from rewardmix._core.errors import InputError
 from rewardmix.service import Store, export_log, replay
+from rewardmix.service.live import Live
 from rewardmix.service.messages import Begin, Observed, Refusal
 from rewardmix.service.refitting import refit
+from rewardmix.service.results import Results
 from rewardmix.service.store import reading_store
 
 pytest.importorskip("pyarrow", reason="needs rewardmix[logs]")
@@ -135,5 +137,8 @@ def test_steps_beyond_the_horizon_that_a_refit_does_not_see_are_said(desk_of, st
         for step in range(6):
             desk.go_on(begun, Observed(step, 10.0, None if step == 5 else "list")).result()
     refit(store.place, 65)
-    warning = desk.versions().result().body["versions"][2]["evidence"]["warnings"][0]
+    versions = desk.versions().result().body["versions"]
+    warning = versions[2]["evidence"]["warnings"][0]
+    alarm = {"kind": "left_out", "message": f"Version 3 was learned from a part: {warning}"}
+    assert alarm in Live(desk, Results())._alarms(versions)
     assert warning.startswith("Left out beyond the horizon: rows of 5 of 65 sessions with ")

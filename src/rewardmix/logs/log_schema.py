@@ -157,8 +157,10 @@ class FoundValues:
     def __add__(self, other: FoundValues) -> FoundValues:
         every = {role: self[role] | other[role] for role in self.values | other.values}
         if len(every.get("reward", ())) > MOST_VALUES:
-            advice = "a few values: bins=20, or --bins 20 when typed, keeps every row and counts each reward as the "
-            advice += "mean of its bin, which drops differences within a bin; or round them, or declare reward_values"
+            advice = (
+                "a few values: bins=20, or --bins 20 when typed, keeps every row and counts each reward as the mean "
+            )
+            advice += "of its bin, which drops differences within a bin; or round them, or declare reward_values"
             refuse("rewards", f"more than {MOST_VALUES} different values", advice)
         return FoundValues({role: found if role == "reward" else _ends(found) for role, found in every.items()})
 

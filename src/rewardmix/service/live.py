@@ -123,6 +123,10 @@ class Live:
             text = f"{ledger.abandoned} of {ledger.sessions} finished sessions were never ended by a state of null"
             found.append({"kind": "abandoned_sessions", "message": text})
         last = versions[-1]
+        for warning in last["evidence"].get("warnings", ()):
+            found.append(
+                {"kind": "left_out", "message": f"Version {last['version']} was learned from a part: {warning}"}
+            )
         if last["state"] == REFUSED:
             found.append(
                 {"kind": "checkup", "message": f"Version {last['version']} was not promoted: {last['reason']}"}
