@@ -9,6 +9,21 @@ from benchmarks.record import Rows
 from benchmarks.types import settings
 
 
+def torn(rows: Rows) -> list[str]:
+    """A line for each kind of log without types: how often more than one was said, by three rules."""
+    lines = []
+    for kind in settings.KINDS:
+        group = [row for row in rows if row["kind"] == kind]
+        gains = np.array([row["gain"] * row["sessions"] for row in group])
+        errors = np.array([row["error"] * row["sessions"] for row in group])
+        taken = np.array([row["found"] > 1 for row in group])
+        said = [short(np.mean(more), 2) for more in (gains > -errors, gains > 1.0, taken)]
+        largest = [f"{value:.1f}" for value in (np.quantile(gains, 0.95), gains.max())]
+        lines.append([kind, len(group), *said, *largest])
+    columns = ["torn log", "logs", *settings.RULES, "95 % of gains, nats in all", "largest"]
+    return [grid(columns, lines)]
+
+
 def shares(rows: Rows) -> list[float]:
     """What auto loses against the true number in each log, as a share of the gain."""
     return [(row["known"] - row["auto"]) / (row["best"] - row["least"]) for row in rows]
@@ -49,8 +64,8 @@ def households(rows: Rows) -> list[str]:
 
 def told(part: str, rows: Rows, quick: bool) -> None:
     """Print what the rows of a part tell."""
-    show({"worlds": cost, "coupons": households}[part](rows))
+    show({"torn": torn, "worlds": cost, "coupons": households}[part](rows))
 
 
-TABLES = {"cost": cost, "households": households}
+TABLES = {"torn": torn, "cost": cost, "households": households}
 """Name -> what it makes of rows."""

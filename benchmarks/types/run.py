@@ -2,6 +2,8 @@
 
 python -m benchmarks.types.run [--quick] [--parts worlds,coupons]
 
+torn: logs of several kinds whose rows were dealt out at random among sessions, so that there are no types: how many
+``choose_contexts`` says.
 worlds: the same uniform episodes, fitted with the number that ``choose_contexts`` says and with the true one, and exact
 values of both plans in the true world.
 coupons: hits a held-out household of policies that were learned with a number and with "auto".
@@ -14,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from benchmarks.coupons.run import hits
 from benchmarks.record import run
@@ -46,10 +49,8 @@ def shop_of(types: int) -> RewardMixingMDP:
 
 
 def earned(episodes: Episodes, types: int, seed: int, world: RewardMixingMDP) -> float:
-    """What the plan of a fit with so many types earns in the world; with one, the best policy that does not adapt."""
-    model = recover(episodes, num_contexts=max(2, types), seed=seed).model
-    if types == 1:
-        return evaluate(plan_markov(model).policy, world).value
+    """What the plan of a fit with so many types earns in the world."""
+    model = recover(episodes, num_contexts=types, seed=seed).model
     return controller_value(plan(model, gap=settings.GAP, work_limit=usual_work(model)).policy, world)
 
 
@@ -76,8 +77,55 @@ def lost(name: str, types: int, size: int, seed: int) -> dict[str, Any]:
     least = uniform(world) if types == 1 else plan_markov(world).policy
     best = plan(world, gap=settings.GAP, work_limit=usual_work(world)).lower
     known = earned(episodes, types, seed, world)
-    auto = known if found == types > 1 else earned(episodes, max(2, found), seed, world)
+    auto = known if found == types else earned(episodes, found, seed, world)
     return {"found": found, "auto": auto, "known": known, "best": best, "least": evaluate(least, world).value}
+
+
+def typed(kind: str, seed: int) -> RewardMixingMDP:
+    """A world with two types, before its log is torn."""
+    model = problems.make("random", contexts=2, seed=seed, **settings.TORN_WORLD)
+    rng = np.random.default_rng(seed)
+    shape = model.means.shape
+    if kind in settings.RARE:
+        return replace(model, rewards=model.rewards * settings.RARE[kind] / model.rewards.mean())
+    if kind == "three levels":
+        return replace(model, rewards=rng.dirichlet(np.ones(3), size=shape), reward_values=[0.0, 0.5, 1.0])
+    if kind == "revenue in bins":
+        buys = np.minimum(model.rewards * settings.BUYS / model.rewards.mean(), 0.9)
+        middles = np.log(30.0) + 0.5 * rng.standard_normal(shape)
+        cuts = [-np.inf, *(np.log(30.0) + np.array([-0.5, 0.0, 0.5])), np.inf]
+        below = ndtr((np.array(cuts) - middles[..., None]) / settings.MONEY)
+        laws = np.concatenate([1.0 - buys[..., None], buys[..., None] * np.diff(below, axis=-1)], axis=-1)
+        return replace(model, rewards=laws, reward_values=[0.0, 15.0, 24.0, 38.0, 65.0])
+    return model
+
+
+def torn_log(world: RewardMixingMDP, sessions: int, seed: int) -> Episodes:
+    """A uniform log whose rows, each with its state, action and reward, are dealt out at random among sessions."""
+    episodes = simulate(uniform(world), world, sessions, seed=seed)
+    order = np.random.default_rng(seed).permutation(episodes.actions.size)
+    dealt = (rows.ravel()[order].reshape(rows.shape) for rows in (episodes.actions, episodes.outcomes))
+    states = episodes.states.copy()
+    states[:, :-1] = states[:, :-1].ravel()[order].reshape(episodes.actions.shape)
+    actions, outcomes = dealt
+    return replace(episodes, states=states, actions=actions, outcomes=outcomes)
+
+
+def torn(quick: bool) -> Iterator[dict[str, Any]]:
+    """Every kind and seed."""
+    for seed in range(2 if quick else settings.TORN):
+        for kind in settings.KINDS:
+            episodes = torn_log(typed(kind, seed), settings.TORN_SESSIONS, 5000 + seed)
+            choice = choose_contexts(episodes, seed=seed)
+            second = choice.trials[2]
+            yield {
+                "kind": kind,
+                "seed": seed,
+                "found": choice.num_contexts,
+                "gain": second.gain,
+                "error": second.error,
+                "sessions": len(episodes),
+            }
 
 
 def panels(quick: bool) -> Iterator[dict[str, Any]]:
@@ -96,4 +144,4 @@ def panels(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    run(__doc__, "types", {"worlds": worlds, "coupons": panels}, analysis.told)
+    run(__doc__, "types", {"torn": torn, "worlds": worlds, "coupons": panels}, analysis.told)

@@ -25,7 +25,7 @@ def test_simulate_then_fit(tmp_path):
         "fit", "s.parquet", "--contexts", "auto", "--horizon", "4", "--resamples", "2", "--out", "out", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert "600 episodes, 2400 rows; 2 types" in done.stdout
+    assert "600 episodes, 2400 rows; 1 type with" in done.stdout
     assert "actions followed rewards" in done.stdout
     assert done.stderr == ""
     result = json.loads((tmp_path / "out" / "result.json").read_text())

@@ -121,7 +121,7 @@ def trials_of(*gains, episodes=1000):
     ],
 )
 def test_doubt_is_against_one_type(gains, number):
-    assert number_of_contexts.select_number(trials_of(*gains), 1000) == number
+    assert number_of_contexts.count_contexts(trials_of(*gains), 1000) == number
 
 
 def test_logs_without_types_have_one():

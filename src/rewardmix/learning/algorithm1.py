@@ -128,7 +128,8 @@ def learn(
         accuracy: epsilon. The rule stops when the estimated regret is at most this.
         failure: eta, what confidence levels may fail with.
         episodes: budget. Left out, the rule decides.
-        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``).
+        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``): one
+            too with a budget; the rule estimates the regret with two at least.
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
         seed: the same seed gives the same result.
         confidence: setting of exploration, ``practical``, ``theory`` or ``paper(c)``. The last two are Algorithm 1 as

@@ -144,8 +144,8 @@ def fit(
 
     Args:
         log: a ``Log``, or whatever ``read`` takes.
-        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``); left out,
-            that of ``start``, or 2.
+        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``), which may
+            be one; left out, that of ``start``, or 2.
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
         start: an earlier model of the same world, or what ``fit`` or ``learn`` returned: EM starts there too, the
             types keep their order, and the log is read with its names, sizes and rewards.

@@ -148,7 +148,7 @@ def choose(evidence: Evidence, most: int, *, prior: float = 1.0, seed: int = 0) 
         if not worth_adding(trials[contexts], bags.total):
             break
         before, fewer = scores, [fit.loglik for fit in fits]
-    return Choice(select_number(trials, bags.total), trials, mixtures)
+    return Choice(count_contexts(trials, bags.total), trials, mixtures)
 
 
 def worth_adding(trial: Trial, episodes: float) -> bool:
@@ -161,7 +161,7 @@ def is_clear(gain: float, error: float, episodes: float) -> bool:
     return gain > max(CLEAR_GAIN / episodes, CLEAR_ERRORS * error)
 
 
-def select_number(trials: Mapping[int, Trial], episodes: float) -> int:
+def count_contexts(trials: Mapping[int, Trial], episodes: float) -> int:
     """The largest number that every step to was worth, and that is clearly better than one; or one."""
     number = 1
     for contexts in range(2, len(trials) + 1):

@@ -20,7 +20,8 @@ def _types_section(info: FitInfo) -> dict[str, Any]:
     ]
     text = (
         "Log-likelihood an episode of held-out episodes, above one type less, with its standard error; a type is added "
-        "unless that is clearly negative. Beside it the Bayesian information criterion, which tends to ask for too few."
+        "as long as that is more than one nat in all, and more than one are said only where they are clearly better "
+        "than one. Beside it the Bayesian information criterion, which tends to ask for too few."
     )
     columns = ["types", "held-out gain", "criterion"]
     return {"title": "How many types", "paragraphs": [info.choice.sentence, text], "columns": columns, "rows": rows}
