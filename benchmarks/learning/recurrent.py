@@ -23,6 +23,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from benchmarks.learning import settings
 from benchmarks.record import record, rows_of, table
 from rewardmix import problems
+from rewardmix.bounded_mean import return_bounds
 from rewardmix.environments import PreviousActionReward, RewardMixingEnv, RewardMixingVectorEnv
 from rewardmix.evaluation import interval
 from rewardmix.model import RewardMixingMDP
@@ -91,7 +92,8 @@ class ManyCopies(VecEnv):
 def played(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int) -> Any:
     """Value of the agent without exploration noise, with its interval."""
     parts = [settings.PLAYED] * (episodes // settings.PLAYED) or [episodes]
-    return interval(np.concatenate([returns_of(agent, model, part, seed) for seed, part in enumerate(parts)]))
+    returns = np.concatenate([returns_of(agent, model, part, seed) for seed, part in enumerate(parts)])
+    return interval(returns, bounds=return_bounds(model.reward_values, model.horizon, may_end=False))
 
 
 def returns_of(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int, seed: int) -> Any:

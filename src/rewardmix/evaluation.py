@@ -118,9 +118,9 @@ def bounds_of(played: Episodes, policy: Policy, world: Any) -> ReturnBounds | No
     """What a return of these episodes cannot leave; None where nobody says which rewards there are."""
     if isinstance(world, RewardMixingMDP):
         return return_bounds(world.reward_values, world.horizon, may_end=False)
-    from rewardmix import environments
+    from rewardmix.environments.playing import reward_values_of
 
-    declared = environments.playing.reward_values_of(world)
+    declared = reward_values_of(world)
     values = getattr(policy, "reward_values", None) if declared is None else declared
     return None if values is None else return_bounds(values, played.horizon)
 

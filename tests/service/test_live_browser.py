@@ -129,7 +129,20 @@ def test_the_difference_says_what_a_session_counts(opened, shop_service, desk_of
         clipped = opened(client)
         clipped.wait_for_selector("#cards .card")
         told = clipped.locator("#cards").inner_text()
-    assert "a session counts 0 to 0.5, as 80 that earned more do; without 3 sessions" in told
+        assert "a session counts 0 to 0.5, as 80 that earned more do; without 3 sessions" in told
+        answer = client.ask("GET", "/v1/live")[1]
+        undecided = {**answer["comparison"], "lower": -0.004, "upper": 0.02, "difference": 0.008}
+        made = {}
+        clipped.route("**/v1/live", lambda route: route.fulfill(body=json.dumps(made), content_type="application/json"))
+        for more, said in ((1234, "about 1,300 more decide"), (None, "Nothing says yet")):
+            made |= {**answer, "holdout": 0.1, "comparison": {**undecided, "more_sessions": more}}
+            clipped.reload()
+            clipped.wait_for_selector("#cards .card")
+            assert clipped.locator("#verdict").inner_text() == "Not decided yet"
+            lead = clipped.locator("#lead").inner_text()
+            assert said in lead
+            assert lead.endswith("A holdout of half of the sessions would decide two to four times sooner.")
+            assert "0.004 to +0.02 with 95 %" in clipped.locator("#cards").inner_text()
     assert tab.trouble == clipped.trouble == []
 
 
