@@ -75,6 +75,11 @@ def test_a_log_of_one_type_is_planned_with_one(fitted):
     assert not any("types add" in sentence for sentence in fitted.info.sentences)
 
 
+def test_one_type_explains_as_much_as_a_number_that_was_given(episodes):
+    two = logs.fit(episodes, num_contexts=2, resamples=0)
+    assert [fact.what for fact in two.info.facts] == ["one type"]
+
+
 def test_the_page_claims_no_gain(fitted):
     for findings in (fitted_findings(fitted, title="log"), planned_findings(fitted.plan, title="plan")):
         summary = rm.report.summarise(findings)
