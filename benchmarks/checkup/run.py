@@ -1,10 +1,10 @@
 """Is the check-up calibrated where everything holds, and awake where something does not?
 
-python -m benchmarks.checkup.run [--quick] [--parts null,power,short,rival,cost]
+python -m benchmarks.checkup.run [--quick] [--parts null,worlds,rare,surplus,power,short,rival,cost]
 
-null: p-values of logs in which every assumption holds, against the uniform law (Kolmogorov's distance), and how many
-logs are called broken. Resamples are drawn only where some p-value is below .1; so where rewards are rare or types too
-many it is the shares below .05 and .01 that should be right, or less.
+null, worlds, rare, surplus: p-values of logs in which every assumption holds, against the uniform law (Kolmogorov's
+distance), and how many logs are called broken. Resamples are drawn only where some p-value is below .1; so where
+rewards are rare or types too many it is the shares below .05 and .01 that should be right, or less.
 power: share of logs of a broken world in which the broken assumption is named.
 short: the same where two types are fitted to worlds with three.
 rival: deviations of the question "one type short" where the rival is fitted to 5,000 of 20,000 episodes.
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cells import show as print_tables
-from benchmarks.checkup.analysis import SHOWN
+from benchmarks.checkup.analysis import SHOWN, alarms, calibration
 from benchmarks.checkup.settings import (
     BROKEN,
     LEVEL,
@@ -44,9 +44,9 @@ from rewardmix.checkup import ASSUMPTIONS, Checkup, surplus
 Row = dict[str, Any]
 
 
-def null(quick: bool) -> Iterator[Row]:
+def null(part: str, quick: bool) -> Iterator[Row]:
     """One row for each world and assumption."""
-    for name, correct in NULLS.items():
+    for name, correct in NULLS[part].items():
         logs = 3 if quick else correct.logs
         begin = time.process_time()
         checkups = [_checked(*correct.make(seed), seed) for seed in range(logs)]
@@ -146,9 +146,10 @@ def _seconds(call: Any) -> float:
 
 def show(part: str, rows: Rows, quick: bool) -> None:
     """The tables of a part."""
-    for made in SHOWN[part]:
+    for made in SHOWN.get(part, (alarms, calibration)):
         print_tables(made(rows))
 
 
 if __name__ == "__main__":
-    run(__doc__, "checkup", {"null": null, "power": power, "short": short, "rival": rival, "cost": cost}, show)
+    broken = {"power": power, "short": short, "rival": rival, "cost": cost}
+    run(__doc__, "checkup", {**{part: partial(null, part) for part in NULLS}, **broken}, show)

@@ -166,12 +166,12 @@ def test_with_one_type_nothing_can_change():
     data = CheckedEpisodes.of(episodes)
     model = recover(episodes).model
     assert fewer_types(data, parts_of_model(model, data))[0].size == 1
-    found = check(episodes)
-    reasons = {one.assumption: one.reason for one in found.findings}
+    checkup = check(episodes)
+    reasons = {one.assumption: one.reason for one in checkup.findings}
     assert reasons["switching"] == "one type predicts episodes that were held out as well"
     assert reasons["copying"] == ""
-    assert not found.broken
-    switching = next(one for one in found.findings if one.assumption == "switching")
+    assert not checkup.broken
+    switching = next(one for one in checkup.findings if one.assumption == "switching")
     assert "Nothing contradicts" not in switching.sentence
 
 

@@ -88,8 +88,8 @@ def count_paired(data: CheckedEpisodes) -> int:
 
 def _largest(every: Iterable[Answers]) -> Answers:
     """Of each question the answer with the largest p-value; none where one of them is none."""
-    asked = list(every)
-    return {name: max((answers[name] for answers in asked), key=_rank) for name in COLUMNS}
+    models = list(every)
+    return {name: max((answers[name] for answers in models), key=_rank) for name in COLUMNS}
 
 
 def _rank(answer: Answer) -> float:
