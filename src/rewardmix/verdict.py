@@ -1,7 +1,8 @@
 """What to make of a run, and what to do next: one verdict, from its numbers and its facts.
 
-The gravest reason comes first: a type too few, an assumption that the episodes contradict, a world that does not pay
-what the model says. Then: is there anything to adapt to, is enough of it had, and has anybody played the policy?
+The gravest reason comes first: a world of another form, a type too few, an assumption that the episodes contradict, a
+world that does not pay what the model says. Then: is there anything to adapt to, is enough of it had, and has anybody
+played the policy?
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from rewardmix.facts import BROKEN, EVIDENCE, Fact
+from rewardmix.facts import BROKEN, EVIDENCE, UNFOUNDED, Fact
 
 ENOUGH = 0.9
 """Share of what adapting can gain that is good enough."""
@@ -35,6 +36,14 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "add a type": (
         "There are more types than {contexts:.0f}.",
         "Add a type: run again with {more:.0f} types, or let the episodes say how many.",
+    ),
+    "transition types": (
+        "Types also move differently: no value of a policy that adapts can be trusted.",
+        "Play the best policy that does not adapt, or put into the state what tells the types apart.",
+    ),
+    "next state": (
+        "Rewards depend on the next state: no value of a policy that adapts can be trusted.",
+        "Play the best policy that does not adapt, or pay for a state with the action that is taken in it.",
     ),
     "not as assumed": ("The episodes contradict what was taken for granted.", "{reason}"),
     "does not pay": (
@@ -156,6 +165,9 @@ def verdict_on(grounds: Grounds) -> Verdict:
 def _trouble(grounds: Grounds) -> Verdict | None:
     """What speaks against the model itself."""
     found = {fact.what: fact for fact in grounds.facts}
+    for what in UNFOUNDED:
+        if what in found:
+            return _say(what)
     if "one type short" in found:
         return _say("add a type", contexts=grounds.contexts, more=grounds.contexts + 1)
     for what in BROKEN:

@@ -97,6 +97,10 @@ class Role(IntEnum):
     """What a visitor of the demo shop likes and clicks on; index: visitor."""
     DEMO_SHOP = 44
     """What the demo shop believes before it has learned anything."""
+    TRANSITION_TYPES = 57
+    """Which episodes judge whether types move differently, and where those climbs begin."""
+    NEXT_STATE = 58
+    """The same for whether rewards depend on the next state."""
     PLANNED_STEPS = 40
     """Seed of the episodes, in a fitted model, that show where a plan goes."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
 from rewardmix.checkup import score_kernels
 from rewardmix.checkup.association import Statistic, association, trend
+from rewardmix.checkup.next_state import next_state_p_value
 from rewardmix.checkup.projection import projected
+from rewardmix.checkup.transition_types import transition_gain
 from rewardmix.episodes import Episodes
 from rewardmix.facts import Fact
 from rewardmix.model import RewardMixingMDP, state_action
@@ -30,10 +32,15 @@ MOST_NUMBERS = 1 << 25
 PER_PARAMETER = 5
 """A score test needs so many episodes for each parameter that was estimated."""
 
+DEPENDENT = 0.01
+"""Below this p-value rewards are taken for those of the next state too where moves of types are looked at."""
+
 LEAST_PROBABILITY = 1e-6
 """No outcome is taken for less probable: one impossible reward must not decide."""
 
 ASSUMPTIONS = {
+    "transition types": "types do not move differently",
+    "next state": "a reward does not depend on the next state",
     "one type short": "there are as many types as the model has",
     "switching": "the type stays the same during an episode",
     "copying": "a reward does not depend on the one before, given the type",
@@ -42,6 +49,9 @@ ASSUMPTIONS = {
     "drift": "the world stays the same from the first episode to the last",
 }
 """What is asked -> what is taken for granted, in the order in which to read the answers."""
+
+OF_REWARDS = ("one type short", "switching", "copying", "repetition")
+"""Questions about the rewards of an episode; they take for granted that types change rewards, by state and action."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class Finding:
         adjusted: the same for this many questions at once (Holm).
         broken: whether the adjusted p-value is below the level.
         reason: why it could not be asked, or "".
+        gain: in the log-likelihood of a held-out episode, where that was compared; otherwise NaN.
     """
 
     assumption: str
@@ -61,6 +72,7 @@ class Finding:
     adjusted: float
     broken: bool
     reason: str
+    gain: float = math.nan
 
     @property
     def sentence(self) -> str:
@@ -75,7 +87,8 @@ class Finding:
     @property
     def fact(self) -> Fact:
         """That the assumption is broken, as a fact."""
-        return Fact(self.assumption, "estimated", (), {"p_value": self.p_value, "adjusted": self.adjusted})
+        gain = {} if math.isnan(self.gain) else {"gain": self.gain}
+        return Fact(self.assumption, "estimated", (), {"p_value": self.p_value, "adjusted": self.adjusted, **gain})
 
 
 @short
@@ -122,7 +135,7 @@ def check_assumptions(
         seed: of the fits.
 
     Returns:
-        one finding for each assumption, with a p-value that is uniform if the assumption holds.
+        one finding for each assumption, with a p-value that is uniform, or larger, if the assumption holds.
     """
     as_instance("episodes", episodes, Episodes)
     as_number("level", level, above=0.0, below=1.0)
@@ -130,26 +143,42 @@ def check_assumptions(
         model = recover(episodes, num_contexts=as_count("num_contexts", num_contexts), seed=seed).model
     _check_sizes(model, episodes)
     sample = _sampled(episodes, model.num_contexts + 1)
-    answers = _answers(sample, model, seed)
-    return Checkup(_holm(answers, level), level, len(sample))
+    gain, foundations = _foundations(sample, seed)
+    broken = [name for name in foundations if foundations[name][0] * len(ASSUMPTIONS) < level]
+    answers = foundations | _answers(sample, model, seed, broken)
+    findings = _holm(answers, level)
+    return Checkup((replace(findings[0], gain=gain), *findings[1:]), level, len(sample))
 
 
 Answer = tuple[float, str]
 """(p-value, why there is none)."""
 
 
-def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int) -> dict[str, Answer]:
-    """All p-values, by assumption."""
+def _foundations(episodes: Episodes, seed: int) -> tuple[float, dict[str, Answer]]:
+    """What all other questions rest on: the gain of types that move differently, and the p-values."""
+    untold = math.nan, "nothing was seen often enough"
+    next_state = next_state_p_value(episodes, seed=seed)
+    moved = transition_gain(episodes, by_next_state=next_state < DEPENDENT, seed=seed)
+    answers = {
+        "transition types": untold if moved is None else (_rounded(moved.p_value), ""),
+        "next state": untold if math.isnan(next_state) else (_rounded(next_state), ""),
+    }
+    return math.nan if moved is None else _rounded(moved.gain), answers
+
+
+def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int, broken: list[str]) -> dict[str, Answer]:
+    """The other p-values, by assumption; not of what takes for granted what is ``broken`` already."""
     data = CheckedEpisodes.of(episodes)
     if not data.lengths.any():
         return dict.fromkeys(ASSUMPTIONS, (math.nan, "no episode has a step"))
     parts = _parts(model, data)
     walked = walk_over(data, parts, parts)
-    answers = _score_tests(data, parts, walked)
-    answers["one type short"] = _one_more(episodes, model, seed)
-    answers["moves"] = _moves(data, walked)
-    answers["drift"] = _drift(data, walked)
-    return answers
+    answers = {"moves": _moves(data, walked), "drift": _drift(data, walked, rewards=not broken)}
+    if not broken:
+        return answers | _score_tests(data, parts, walked) | {"one type short": _one_more(episodes, model, seed)}
+    untold = math.nan, f"that takes for granted that {ASSUMPTIONS[broken[0]]}"
+    of_moves = "next state" if "transition types" in broken else "moves"  # each shows as the other
+    return answers | dict.fromkeys((*OF_REWARDS, of_moves), untold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +308,7 @@ def _moves(data: CheckedEpisodes, walked: Walked) -> Answer:
     return _chi_squared(association(data.points[live][there], after[there], walked.beliefs[live][there, 1:]))
 
 
-def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
+def _drift(data: CheckedEpisodes, walked: Walked, *, rewards: bool = True) -> Answer:
     """Whether rewards, moves or starts change with the time; the smallest of three p-values, corrected (Sidak)."""
     count = data.lengths.size
     live = data.live
@@ -292,7 +321,7 @@ def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
         association(data.points[live][there], after[there], times[there, None]),
         association(np.zeros(count, np.int64), began, (np.arange(count)[:, None] + 0.5) / count - 0.5),
     ]
-    asked = [_chi_squared(test)[0] for test in tests if test[1]]
+    asked = [_chi_squared(test)[0] for test in tests[0 if rewards else 1 :] if test[1]]
     if not asked:
         return math.nan, "nothing was seen often enough"
     return _rounded(1.0 - (1.0 - min(asked)) ** len(asked)), ""
