@@ -27,8 +27,9 @@ def calibration(rows: Rows) -> list[str]:
 def power(*parts: Rows) -> list[str]:
     """Share of the logs in which each assumption was called broken, by what was broken."""
     rows = [row for part in parts for row in part]
-    lines = [[row["broken"], *(short(row["named"][name]) for name in ASSUMPTIONS)] for row in rows]
-    return [grid(["broken", *ASSUMPTIONS], lines)]
+    names = [name for name in ASSUMPTIONS if all(name in row["named"] for row in rows)]
+    lines = [[row["broken"], *(short(row["named"][name]) for name in names)] for row in rows]
+    return [grid(["broken", *names], lines)]
 
 
 TABLES = {"calibration": calibration, "power": power}

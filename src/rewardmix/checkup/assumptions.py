@@ -50,6 +50,9 @@ ASSUMPTIONS = {
 }
 """What is asked -> what is taken for granted, in the order in which to read the answers."""
 
+OF_FORM = ("transition types", "next state")
+"""Questions that all others rest on. Their p-values are larger than uniform: a gain has to be beyond a least one too."""
+
 OF_REWARDS = ("one type short", "switching", "copying", "repetition")
 """Questions about the rewards of an episode; they take for granted that types change rewards, by state and action."""
 
@@ -143,9 +146,9 @@ def check_assumptions(
         model = recover(episodes, num_contexts=as_count("num_contexts", num_contexts), seed=seed).model
     _check_sizes(model, episodes)
     sample = _sampled(episodes, model.num_contexts + 1)
-    gain, foundations = _foundations(sample, seed)
-    broken = [name for name in foundations if foundations[name][0] * len(ASSUMPTIONS) < level]
-    answers = foundations | _answers(sample, model, seed, broken)
+    gain, form = check_form(sample, seed)
+    broken = [name for name, (p_value, _) in form.items() if p_value * len(ASSUMPTIONS) < level]
+    answers = form | _answers(sample, model, seed, broken)
     findings = _holm(answers, level)
     return Checkup((replace(findings[0], gain=gain), *findings[1:]), level, len(sample))
 
@@ -154,8 +157,8 @@ Answer = tuple[float, str]
 """(p-value, why there is none)."""
 
 
-def _foundations(episodes: Episodes, seed: int) -> tuple[float, dict[str, Answer]]:
-    """What all other questions rest on: the gain of types that move differently, and the p-values."""
+def check_form(episodes: Episodes, seed: int) -> tuple[float, dict[str, Answer]]:
+    """The gain of types that move differently, and the p-values of the two questions that all others rest on."""
     untold = math.nan, "nothing was seen often enough"
     next_state = next_state_p_value(episodes, seed=seed)
     moved = transition_gain(episodes, by_next_state=next_state < DEPENDENT, seed=seed)

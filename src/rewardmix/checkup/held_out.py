@@ -25,8 +25,8 @@ from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks
 MOST_FITTED = 5_000
 """Episodes that a model is fitted to."""
 
-MOST_STEPS = 100_000
-"""Steps that a model is fitted to; of long episodes it sees fewer."""
+MOST_FITTED_STEPS = 100_000
+"""VisitedSteps that a model is fitted to; of long episodes it sees fewer."""
 
 MOST_JUDGED = 20_000
 """Episodes that models are compared on."""
@@ -36,18 +36,18 @@ FOLDED = 2_500
 
 FOLDS = 5
 
-LEAST_GAIN = 7.0
-"""Held-out log-likelihood, over all episodes judged, below which no gain is believed, whatever its standard error, which is
-too small where few episodes decide: were the smaller model the truth, a likelihood ratio would exceed exp(7) once in
-1,100 (Markov's inequality)."""
+LEAST_TOTAL_GAIN = 7.0
+"""Held-out log-likelihood, over all episodes judged, below which no gain is believed, whatever its standard error, as
+that is too small where few episodes decide: were the smaller model the truth, a likelihood ratio would exceed exp(7)
+once in 1,100 (Markov's inequality; ``benchmarks.forms``)."""
 
 FEWEST_VISITS = 10
 """State-actions that were visited less often are left out: they cost more than they tell."""
 
-WIDEST = 8
+ROW_WIDTH = 8
 """Values of a row that are told apart."""
 
-RANDOM_STARTS = 2
+_RANDOM_STARTS = 2
 
 SPREAD = 0.5
 """Standard deviation of the logarithms of random laws about the average."""
@@ -55,10 +55,10 @@ SPREAD = 0.5
 REWARD_PRIOR = 1.0
 """Pseudo-counts at the average of a law of rewards."""
 
-LEAST_PROBABILITY = 1e-6
+_LEAST_PROBABILITY = 1e-6
 """Of a symbol in a held-out episode."""
 
-TOLERANCE = 1e-6
+_TOLERANCE = 1e-6
 """Gain an episode below which an ascent ends."""
 
 Indices = NDArray[np.int64]
@@ -82,13 +82,13 @@ class HeldOutGain:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class VisitedSteps:
     """The steps of some episodes, as far as their state-actions were visited often enough.
 
     Attributes:
         episode: (N,) whose step it is.
         points: (N,) state-actions.
-        paid: (N,) rewards; of more than ``WIDEST`` values neighbors are one.
+        paid: (N,) rewards; of more than ``ROW_WIDTH`` values neighbors are one.
         following: (N,) next states, -1 where nobody knows.
         first: (K,) where each episode begins.
     """
@@ -100,18 +100,18 @@ class Steps:
     first: Indices
 
     @staticmethod
-    def of(episodes: Episodes) -> Steps:
+    def of(episodes: Episodes) -> VisitedSteps:
         """From episodes."""
         live = episodes.present
         owner = np.nonzero(live)[0]
         points = state_action(episodes.states[:, :-1].astype(np.int64), episodes.actions, episodes.num_actions)[live]
-        size = max(int(episodes.reward_values.size), WIDEST)
-        paid = episodes.outcomes[live].astype(np.int64) * WIDEST // size
+        size = max(int(episodes.reward_values.size), ROW_WIDTH)
+        paid = episodes.outcomes[live].astype(np.int64) * ROW_WIDTH // size
         visits = np.bincount(points, minlength=episodes.num_states * episodes.num_actions)
         often = visits[points] >= FEWEST_VISITS
         after = episodes.states[:, 1:][live].astype(np.int64)
         first = episodes.states[:, 0].astype(np.int64)
-        return Steps(owner[often], points[often], paid[often], after[often], first)
+        return VisitedSteps(owner[often], points[often], paid[often], after[often], first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +145,8 @@ class Symbols:
             kept &= self.rows < rows
         sizes = np.bincount(self.episode[kept], minlength=self.episodes)[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        codes = (self.rows * WIDEST + self.values)[kept].astype(symbol_width(self.size * WIDEST))
-        return Bags(codes, offsets, np.ones(sizes.size), self.size, WIDEST)
+        codes = (self.rows * ROW_WIDTH + self.values)[kept].astype(symbol_width(self.size * ROW_WIDTH))
+        return Bags(codes, offsets, np.ones(sizes.size), self.size, ROW_WIDTH)
 
 
 Halves = tuple[NDArray[np.bool_], NDArray[np.bool_]]
@@ -156,7 +156,7 @@ Halves = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 def sample_of(episodes: Episodes, rng: np.random.Generator) -> tuple[Episodes, list[Halves]]:
     """Episodes to work with, and how they are split: once, or, if they are few, so that each is held out once."""
     length = max(float(episodes.lengths.mean()), 1.0) if len(episodes) else 1.0
-    fitted = max(min(MOST_FITTED, int(MOST_STEPS / length)), FOLDS)
+    fitted = max(min(MOST_FITTED, int(MOST_FITTED_STEPS / length)), FOLDS)
     folded = len(episodes) <= min(FOLDED, fitted)
     order = rng.permutation(len(episodes))
     chosen = order if folded else order[: fitted + MOST_JUDGED]
@@ -176,7 +176,7 @@ def judged(gains: Floats) -> HeldOutGain:
     for row in gains:
         mean = float(row.sum()) / count
         error = math.sqrt(float(((row - mean) ** 2).sum())) / count
-        believed = mean * count > LEAST_GAIN and error > 0.0
+        believed = mean * count > LEAST_TOTAL_GAIN and error > 0.0
         p_value = 0.5 * math.erfc(mean / error / math.sqrt(2.0)) if believed else 1.0
         rivals.append(HeldOutGain(mean, error, count, min(len(gains) * p_value, 1.0)))
     return min(rivals, key=lambda rival: (rival.p_value, -rival.gain))
@@ -184,7 +184,7 @@ def judged(gains: Floats) -> HeldOutGain:
 
 def random_starts(average: Floats, rng: np.random.Generator) -> Iterator[Mixture]:
     """Two types with laws about the average, now and again."""
-    for _ in range(RANDOM_STARTS):
+    for _ in range(_RANDOM_STARTS):
         laws = average * exps(SPREAD * rng.standard_normal((2, *average.shape)))
         yield Mixture(np.full(2, 0.5), laws / laws.sum(axis=2, keepdims=True))
 
@@ -193,7 +193,7 @@ def likeliest(bags: Bags, starts: list[Mixture], average: Floats, prior: Floats)
     """The best of the ascents from some starts; ``prior`` (X, 1) is the number of pseudo-counts at the average."""
     merged = merge_bags(bags)
     fits = [
-        ascend(lambda one: e_step(merged, one), start, average=average, prior=prior, tolerance=TOLERANCE)
+        ascend(lambda one: e_step(merged, one), start, average=average, prior=prior, tolerance=_TOLERANCE)
         for start in starts
     ]
     return max(fits, key=lambda fit: fit.objective)
@@ -201,4 +201,4 @@ def likeliest(bags: Bags, starts: list[Mixture], average: Floats, prior: Floats)
 
 def held_out_logliks(bags: Bags, mixture: Mixture) -> Floats:
     """(P,) log-likelihood of each episode; nothing that happens is taken for impossible."""
-    return logliks(bags, Mixture(mixture.weights, np.maximum(mixture.laws, LEAST_PROBABILITY)))
+    return logliks(bags, Mixture(mixture.weights, np.maximum(mixture.laws, _LEAST_PROBABILITY)))

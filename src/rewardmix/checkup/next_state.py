@@ -31,7 +31,7 @@ from rewardmix.checkup.held_out import (
     Halves,
     HeldOutGain,
     Indices,
-    Steps,
+    VisitedSteps,
     Symbols,
     held_out_logliks,
     judged,
@@ -47,9 +47,9 @@ LEAST_VISITS = 4
 """The variance over all matchings is known from four visits on."""
 
 MOST_TABLED = 1_000_000
-"""Steps that tables are made of; of more episodes, every so-manieth."""
+"""VisitedSteps that tables are made of; of more episodes, every so-manieth."""
 
-STRENGTH = 5.0
+EDGE_STRENGTH = 5.0
 """Pseudo-counts that pull the rewards of a state-action and next state to those of the state-action."""
 
 Matched = tuple[float, float, float]
@@ -79,7 +79,7 @@ def next_state_gain(episodes: Episodes, *, seed: int = 0) -> HeldOutGain | None:
     """What the next state adds to the prediction of the rewards of an episode; None where nothing can tell."""
     rng = generator(seed, Role.NEXT_STATE)
     sample, splits = sample_of(episodes, rng)
-    steps = Steps.of(sample)
+    steps = VisitedSteps.of(sample)
     if not splits or not steps.points.size:
         return None
     edges, point_of = edge_rows(steps)
@@ -89,7 +89,7 @@ def next_state_gain(episodes: Episodes, *, seed: int = 0) -> HeldOutGain | None:
     return max((judged(row[None]) for row in gains), key=lambda gain: gain.p_value)
 
 
-def edge_rows(steps: Steps) -> tuple[Indices, Indices]:
+def edge_rows(steps: VisitedSteps) -> tuple[Indices, Indices]:
     """(N,) a row for each step, by state-action and next state; and the state-action of each row, numbered.
 
     Next states that follow a state-action too rarely share a row.
@@ -111,10 +111,12 @@ def _gains(by_point: Symbols, by_edge: Symbols, point_of: Indices, split: Halves
     coarse, fine = by_point.bags(fitted), by_edge.bags(fitted)
     average = coarse.average
     starts = list(random_starts(average, rng))
-    alone = {prior: likeliest(coarse, starts, average, _priors(by_point, prior)) for prior in (REWARD_PRIOR, STRENGTH)}
-    spread = [Mixture(start.weights, start.laws[:, point_of]) for start in [*starts, alone[STRENGTH].mixture]]
+    alone = {
+        prior: likeliest(coarse, starts, average, _priors(by_point, prior)) for prior in (REWARD_PRIOR, EDGE_STRENGTH)
+    }
+    spread = [Mixture(start.weights, start.laws[:, point_of]) for start in [*starts, alone[EDGE_STRENGTH].mixture]]
     spread += random_starts(fine.average, rng)
-    rival = likeliest(fine, spread, average[point_of], _priors(by_edge, STRENGTH)).mixture
+    rival = likeliest(fine, spread, average[point_of], _priors(by_edge, EDGE_STRENGTH)).mixture
     visits = fine.occurrences.sum(axis=1)[:, None] + 1e-9
     laws = np.zeros((2, *average.shape))
     for context in range(2):

@@ -1,7 +1,7 @@
 """Do types also move differently? Whether types with transitions of their own predict held-out episodes better.
 
 In the rival model each type has transitions (and a first state) of its own, pulled to those of all types by so many
-pseudo-counts (``STRENGTHS``); in the other, transitions are shared, as the method assumes. Both know how long an
+pseudo-counts (``TRANSITION_STRENGTHS``); in the other, transitions are shared, as the method assumes. Both know how long an
 episode is, and neither predicts it: that sessions end is no evidence.
 
 Where rewards depend on the next state, a type would explain that within a single step; ``by_next_state`` keys rewards
@@ -17,11 +17,11 @@ from rewardmix._core.checks import Floats
 from rewardmix._core.streams import Role, generator
 from rewardmix.checkup.held_out import (
     REWARD_PRIOR,
-    WIDEST,
+    ROW_WIDTH,
     Halves,
     HeldOutGain,
     Indices,
-    Steps,
+    VisitedSteps,
     Symbols,
     held_out_logliks,
     judged,
@@ -33,7 +33,7 @@ from rewardmix.checkup.next_state import edge_rows
 from rewardmix.episodes import Episodes
 from rewardmix.recovery.likelihood import Mixture
 
-STRENGTHS = (5.0, 30.0)
+TRANSITION_STRENGTHS = (5.0, 30.0)
 """Pseudo-counts that pull the transitions of a type to those of all types: where types differ much, and a little."""
 
 
@@ -47,7 +47,7 @@ def transition_gain(episodes: Episodes, *, by_next_state: bool = False, seed: in
     """
     rng = generator(seed, Role.TRANSITION_TYPES)
     sample, splits = sample_of(episodes, rng)
-    steps = Steps.of(sample)
+    steps = VisitedSteps.of(sample)
     owner, moves, following = _transitions(steps)
     if not splits or not owner.size:
         return None
@@ -72,7 +72,7 @@ def _gains(symbols: Symbols, of_rewards: int, split: Halves, rng: np.random.Gene
     shared = likeliest(rewards, starts, average, prior)
     rivals = [
         likeliest(everything, [*starts, shared.mixture], average, np.where(transitions, strength, prior))
-        for strength in STRENGTHS
+        for strength in TRANSITION_STRENGTHS
     ]
     again = likeliest(rewards, [rival.mixture for rival in rivals], average, prior)  # from where the rivals ended
     best = max(shared, again, key=lambda fit: fit.objective).mixture
@@ -81,7 +81,7 @@ def _gains(symbols: Symbols, of_rewards: int, split: Halves, rng: np.random.Gene
     return np.stack([held_out_logliks(judges, rival.mixture) - before for rival in rivals])
 
 
-def _transitions(steps: Steps) -> tuple[Indices, Indices, Indices]:
+def _transitions(steps: VisitedSteps) -> tuple[Indices, Indices, Indices]:
     """(episode, row, value) of each first state and next state that could have been another one.
 
     Next states of a row are numbered by how frequent they are; the rarest are one.
@@ -99,4 +99,4 @@ def _transitions(steps: Steps) -> tuple[Indices, Indices, Indices]:
     open_rows: NDArray[np.bool_] = kinds > 1
     row, pair = row_of.ravel()[pair.ravel()], pair.ravel()
     kept = open_rows[row]
-    return owner[kept], (np.cumsum(open_rows) - 1)[row[kept]], np.minimum(rank[pair[kept]], WIDEST - 1)
+    return owner[kept], (np.cumsum(open_rows) - 1)[row[kept]], np.minimum(rank[pair[kept]], ROW_WIDTH - 1)
