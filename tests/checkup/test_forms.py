@@ -11,7 +11,7 @@ from benchmarks.forms.worlds import dose, funnel, rooms
 from rewardmix import Episodes, check, fit, problems, simulate, uniform
 from rewardmix.checkup import assumptions, held_out
 from rewardmix.checkup.assumptions import ASSUMPTIONS, check_form
-from rewardmix.checkup.held_out import HeldOutGain, VisitedSteps, Symbols, judged, sample_of
+from rewardmix.checkup.held_out import HeldOutGain, Symbols, VisitedSteps, judged, sample_of
 from rewardmix.checkup.next_state import edge_rows, matched_tables, next_state_p_value, next_state_test
 from rewardmix.checkup.transition_types import _transitions, transition_gain
 from rewardmix.recovery.bags import Bags

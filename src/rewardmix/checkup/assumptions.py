@@ -51,7 +51,7 @@ ASSUMPTIONS = {
 """What is asked -> what is taken for granted, in the order in which to read the answers."""
 
 OF_FORM = ("transition types", "next state")
-"""Questions that all others rest on. Their p-values are larger than uniform: a gain has to be beyond a least one too."""
+"""Questions that all others rest on. Their p-values are larger than uniform, as small gains are not believed."""
 
 OF_REWARDS = ("one type short", "switching", "copying", "repetition")
 """Questions about the rewards of an episode; they take for granted that types change rewards, by state and action."""

@@ -1,8 +1,8 @@
 """Do types also move differently? Whether types with transitions of their own predict held-out episodes better.
 
 In the rival model each type has transitions (and a first state) of its own, pulled to those of all types by so many
-pseudo-counts (``TRANSITION_STRENGTHS``); in the other, transitions are shared, as the method assumes. Both know how long an
-episode is, and neither predicts it: that sessions end is no evidence.
+pseudo-counts (``TRANSITION_STRENGTHS``); in the other, transitions are shared, as the method assumes. Both know how
+long an episode is, and neither predicts it: that sessions end is no evidence.
 
 Where rewards depend on the next state, a type would explain that within a single step; ``by_next_state`` keys rewards
 by state-action and next state in both models, so that only transitions differ between them.
@@ -21,8 +21,8 @@ from rewardmix.checkup.held_out import (
     Halves,
     HeldOutGain,
     Indices,
-    VisitedSteps,
     Symbols,
+    VisitedSteps,
     held_out_logliks,
     judged,
     likeliest,
