@@ -6,7 +6,7 @@ from benchmarks.cells import grid, short, show
 from benchmarks.record import Rows
 
 
-def found(rows: Rows) -> list[str]:
+def found(*parts: Rows) -> list[str]:
     """A line for each world and size."""
     lines = [
         [
@@ -16,6 +16,7 @@ def found(rows: Rows) -> list[str]:
             row["logs"],
             *(short(row["broken"][name]) for name in ("transition types", "next state")),
         ]
+        for rows in parts
         for row in rows
     ]
     return [grid(["world", "planted", "episodes", "logs", "transition types", "next state"], lines)]

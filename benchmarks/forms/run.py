@@ -1,8 +1,9 @@
 """Are types that move differently, and rewards that depend on the next state, found where they are, and only there?
 
-python -m benchmarks.forms.run [--quick] [--parts logs]
+python -m benchmarks.forms.run [--quick] [--parts logs,others]
 
 logs: share of the logs of a world in which each of the two is called broken.
+others: the same in more worlds in which there is nothing to be found.
 """
 
 from __future__ import annotations
@@ -18,8 +19,18 @@ from rewardmix.checkup.assumptions import ASSUMPTIONS, check_form
 
 
 def logs(quick: bool) -> Iterator[dict[str, Any]]:
+    """The worlds of the first part."""
+    return alarms_in(settings.WORLDS, quick)
+
+
+def others(quick: bool) -> Iterator[dict[str, Any]]:
+    """Those of the second."""
+    return alarms_in(settings.OTHERS, quick)
+
+
+def alarms_in(worlds: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
     """One row for each world and size."""
-    for world, (planted, make) in settings.WORLDS.items():
+    for world, (planted, make) in worlds.items():
         for size in settings.SIZES:
             number = 2 if quick else settings.LOGS
             begin, alarms, gains = time.process_time(), dict.fromkeys(("transition types", "next state"), 0), []
@@ -41,4 +52,4 @@ def logs(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    run(__doc__, "forms", {"logs": logs}, analysis.told)
+    run(__doc__, "forms", {"logs": logs, "others": others}, analysis.told)

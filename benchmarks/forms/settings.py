@@ -58,10 +58,14 @@ WORLDS: dict[str, tuple[str, Callable[[int, int], Episodes]]] = {
     "random (6,3,8)": ("", _log("random", states=6, actions=3, horizon=8, contexts=2)),
     "random (6,3,8), the best policy": ("", deployed),
     "random (5,3,8), three types": ("", _log("random", states=5, actions=3, horizon=8, contexts=3)),
-    "random (60,4,10)": ("", _log("random", states=60, actions=4, horizon=10, contexts=2)),
-    "random (6,3,12), sessions that end": ("", ending),
+}
+"""Name -> (what is to be found, or nothing; number of episodes and seed -> a log)."""
+
+OTHERS: dict[str, tuple[str, Callable[[int, int], Episodes]]] = {
     "shop": ("", _log("shop")),
     "lock": ("", _log("lock")),
     "riverswim": ("", _log("riverswim")),
+    "random (6,3,12), sessions that end": ("", ending),
+    "random (60,4,10)": ("", _log("random", states=60, actions=4, horizon=10, contexts=2)),
 }
-"""Name -> (what is to be found, or nothing; number of episodes and seed -> a log)."""
+"""More worlds in which there is nothing to be found: with names, sure moves, ends, many states."""
