@@ -96,11 +96,11 @@ def faults(mutations: Iterable[Mutation]) -> list[str]:
 
 
 class Copy:
-    """A copy of source and tests that one worker may spoil, whatever happens to the originals meanwhile."""
+    """A copy of source, tests and benchmarks that one worker may spoil, whatever happens to the originals meanwhile."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for part in (Path("src") / "rewardmix", Path("tests")):
+        for part in (Path("src") / "rewardmix", Path("tests"), Path("benchmarks")):  # whose worlds tests play in
             shutil.copytree(ROOT / part, folder / part, dirs_exist_ok=True)
         shutil.copy2(ROOT / "pyproject.toml", folder)
         self.changes = 0
