@@ -186,3 +186,21 @@ def test_tables_that_are_added_count_all_their_samples():
     used = table.records[table.records[:, KEY] >= 0]
     assert dict(zip(used[:, KEY].tolist(), used[:, SAMPLES].tolist(), strict=True)) == {1: 10, 4: 7, 5: 6}
     assert table.used == 3
+
+
+def test_a_state_that_ends_the_episode_is_no_state_to_go_on_in_at_the_horizon():
+    """State 2 ends the episode; at the last step nothing is left to end."""
+    states, lengths = [[0, 2, -1, -1], [0, 0, 2, -1], [0, 0, 0, 2], [0, 0, 0, 0]], [1, 2, 3, 3]
+    episodes = Episodes.from_arrays(
+        states, np.zeros((4, 3), int), np.zeros((4, 3)), num_states=4, num_actions=1, lengths=lengths
+    )
+    rows, visited = Moments.of(episodes).transition_estimate()
+    np.testing.assert_allclose(rows.toarray()[0], [6 / 9, 0, 0, 0, 3 / 9])
+    assert visited.tolist() == [True, False, False, False, True]
+    endless = Episodes.from_arrays(
+        [[0, 0, 0, 2], [0, 0, 0, 0]], np.zeros((2, 3), int), np.zeros((2, 3)), num_states=4, num_actions=1
+    )
+    rows, _ = Moments.of(
+        endless
+    ).transition_estimate()  # no episode ends early: state 2 is one of which nothing is known
+    np.testing.assert_allclose(rows.toarray()[0], [5 / 6, 0, 1 / 6, 0])

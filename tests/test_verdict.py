@@ -5,7 +5,7 @@ import math
 import pytest
 
 import rewardmix as rm
-from rewardmix.facts import BROKEN, Fact
+from rewardmix.facts import BROKEN, UNFOUNDED, Fact, value_in_model, why_unfounded
 from rewardmix.report.findings import earned_findings, learned_findings
 from rewardmix.verdict import VERDICTS, Grounds, verdict_on
 
@@ -23,8 +23,10 @@ def said(evidence="played", **other):
 
 
 def test_the_gravest_reason_comes_first():
-    everything = [APART, fact("drift"), fact("one type short")]
-    assert said(facts=everything).what == "add a type"
+    everything = [APART, fact("drift"), fact("one type short"), fact("next state"), fact("transition types")]
+    assert said(facts=everything).what == "transition types"
+    assert said(facts=everything[:4]).what == "next state"
+    assert said(facts=everything[:3]).what == "add a type"
     assert said(facts=everything[:2]).what == "not as assumed"
     assert said(facts=everything[:1]).what == "does not pay"
     assert said(facts=[]).what == "good enough"
@@ -34,9 +36,21 @@ def test_a_type_too_few_asks_for_one_more():
     assert "with 3 types" in said(facts=[fact("one type short")]).advice
 
 
-@pytest.mark.parametrize("what", [what for what in BROKEN if what != "one type short"])
+@pytest.mark.parametrize("what", [what for what in BROKEN if what not in ("one type short", *UNFOUNDED)])
 def test_a_broken_assumption_says_what_to_do(what):
     assert said(facts=[fact(what)]).advice == f"{BROKEN[what]}."
+
+
+@pytest.mark.parametrize("what", UNFOUNDED)
+def test_a_world_of_another_form_is_not_to_be_adapted_to(what):
+    verdict = said(facts=[fact(what)])
+    assert verdict.sentence.endswith("no value of a policy that adapts can be trusted.")
+    assert verdict.sentence.lower().startswith(UNFOUNDED[what])
+    assert verdict.advice.startswith("Play the best policy that does not adapt, or")
+    assert why_unfounded([APART, fact(what)]) == UNFOUNDED[what]
+    assert value_in_model(0.355, [fact(what)]) == f"value in it 0.3550 (not to be expected: {UNFOUNDED[what]})"
+    assert value_in_model(0.355, [APART]) == "value in it 0.3550"
+    assert why_unfounded([APART]) == ""
 
 
 def test_what_the_world_pays_is_said():

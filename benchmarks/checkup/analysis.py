@@ -37,8 +37,9 @@ def calibration(*parts: Rows) -> list[str]:
 def power(*parts: Rows) -> list[str]:
     """Share of the logs in which each assumption was called broken, by what was broken."""
     rows = [row for part in parts for row in part]
-    lines = [[row["broken"], row["logs"], *(short(row["named"][name]) for name in ASSUMPTIONS)] for row in rows]
-    return [grid(["broken", "logs", *ASSUMPTIONS], lines)]
+    names = [name for name in ASSUMPTIONS if all(name in row["named"] for row in rows)]
+    lines = [[row["broken"], row["logs"], *(short(row["named"][name]) for name in names)] for row in rows]
+    return [grid(["broken", "logs", *names], lines)]
 
 
 def rival(rows: Rows) -> list[str]:

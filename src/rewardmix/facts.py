@@ -174,6 +174,12 @@ UNIDENTIFIED: Mapping[str, str] = {
 _BROKEN = "{deed} (p = {{p_value:.2g}}, {{adjusted:.2g}} for all questions together)."
 
 BROKEN: Mapping[str, str] = {
+    "transition types": "Types also move differently (held-out gain {gain:.2g} nats an episode): the model assumes "
+    "that types change rewards only, so values of adapting policies cannot be trusted. Play the best policy that does "
+    "not adapt",
+    "next state": "Rewards depend on the next state: the model assumes that they depend on state and action only, so "
+    "values of adapting policies cannot be trusted. Play the best policy that does not adapt, or pay for a state with "
+    "the action that is taken in it",
     "one type short": "Rewards of one episode hang together more than this many types explain: add a type",
     "switching": "The type changes during an episode: recent rewards tell more than early ones. Split episodes where "
     "people change, or make them shorter; what the model says about late steps is too sure",
@@ -187,6 +193,25 @@ BROKEN: Mapping[str, str] = {
     "more often",
 }
 """Assumption -> what it means that episodes contradict it, and what to do."""
+
+UNFOUNDED: Mapping[str, str] = {
+    "transition types": "types also move differently",
+    "next state": "rewards depend on the next state",
+}
+"""Assumption without which no value of an adapting policy in the model is to be expected -> what is so instead."""
+
+
+def why_unfounded(facts: Iterable[Fact]) -> str:
+    """Why the value of an adapting policy in the model is not to be expected of the world, or ""."""
+    broken = {fact.what for fact in facts}
+    return next((reason for what, reason in UNFOUNDED.items() if what in broken), "")
+
+
+def value_in_model(value: float, facts: Iterable[Fact]) -> str:
+    """A value of an adapting policy in the model, in a few words."""
+    reason = why_unfounded(facts)
+    return f"value in it {value:.4f}" + (f" (not to be expected: {reason})" if reason else "")
+
 
 SENTENCES: Mapping[str, str | Callable[[Fact], str]] = {
     "bracket": "In the recovered model no policy earns more than {gap:.2g} above this one.",

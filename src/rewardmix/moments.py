@@ -252,11 +252,17 @@ class Moments:
             (S'*A, S') CSR and (S'*A,) mask: S' is S, or S + 1 if an episode ended early, with the end as the absorbing
             last state (which counts as visited). A row that was never visited stays where it is, s to s. So it is a
             law, and a model can be built; the mask says that nothing is known of it.
+
+        Where episodes end early, a state in which nobody ever acted was entered by last steps alone: what would have
+        ended the episode before the horizon looks like a state at it. So who enters it is at the end.
         """
         ended = self.ended_early
         size = self.num_states + ended
         counts = self.moves[:, :size].tocoo()
         row, column = counts.coords
+        if ended:
+            acted = (self.visits + self.samples).reshape(self.num_states, -1).any(axis=1)
+            column = np.where(np.append(acted, True)[column], column, self.num_states)
         share = counts.data / self.visits[row]
         visited = np.append(self.visits > 0, np.ones(ended * self.num_actions, bool))
         unknown = np.flatnonzero(~visited)

@@ -1,8 +1,8 @@
 """What to make of a run, and what to do next: one verdict, from its numbers and its facts.
 
-A log without rewards comes first, then where one type explains as much as more do. Then the gravest reason: a type too
-few, an assumption that the episodes contradict, a world that does not pay what the model says. Then: is there anything
-to adapt to, is enough of it had, and has anybody played the policy?
+A log without rewards comes first, then a world of another form, then where one type explains as much as more do. Then
+the gravest reason: a type too few, an assumption that the episodes contradict, a world that does not pay what the model
+says. Then: is there anything to adapt to, is enough of it had, and has anybody played the policy?
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from rewardmix.facts import BROKEN, EVIDENCE, Fact
+from rewardmix.facts import BROKEN, EVIDENCE, UNFOUNDED, Fact
 
 ENOUGH = 0.9
 """Share of what adapting can gain that is good enough."""
@@ -50,6 +50,14 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "add a type": (
         "There are more types than {contexts:.0f}.",
         "Add a type: run again with {more:.0f} types, or let the episodes say how many.",
+    ),
+    "transition types": (
+        "Types also move differently: no value of a policy that adapts can be trusted.",
+        "Play the best policy that does not adapt, or put into the state what tells the types apart.",
+    ),
+    "next state": (
+        "Rewards depend on the next state: no value of a policy that adapts can be trusted.",
+        "Play the best policy that does not adapt, or pay for a state with the action that is taken in it.",
     ),
     "not as assumed": ("The episodes contradict what was taken for granted.", "{reason}"),
     "does not pay": (
@@ -165,18 +173,14 @@ class Grounds:
 
 def verdict_on(grounds: Grounds) -> Verdict:
     """The verdict: the gravest reason there is."""
-    gravest = _unpaid(grounds) or _one_type(grounds) or _trouble(grounds)
+    gravest = _no_ground(grounds) or _trouble(grounds)
     return gravest or _nothing_to_gain(grounds) or _standing_of(grounds)
 
 
-def _unpaid(grounds: Grounds) -> Verdict | None:
-    """Say that the log has no reward that differs from 0, where that is so."""
-    return _say("nobody paid") if any(fact.what == "nobody paid" for fact in grounds.facts) else None
-
-
-def _one_type(grounds: Grounds) -> Verdict | None:
-    """That there are no types to speak of."""
-    return _say("one type") if any(fact.what == "one type" for fact in grounds.facts) else None
+def _no_ground(grounds: Grounds) -> Verdict | None:
+    """Say what takes the ground from everything else: no rewards, a world of another form, or no types to speak of."""
+    keys = {fact.what for fact in grounds.facts}
+    return next((_say(what) for what in ("nobody paid", *UNFOUNDED, "one type") if what in keys), None)
 
 
 def _trouble(grounds: Grounds) -> Verdict | None:

@@ -346,3 +346,17 @@ def test_a_world_that_breaks_an_assumption_is_told_of():
     fickle = learn(Fickle(RewardMixingEnv(problems.make("shop"))), episodes=1500, resamples=0, seed=1)
     assert "switching" in [fact.what for fact in fickle.certificate.facts]
     assert any("The type changes during an episode" in sentence for sentence in fickle.certificate.not_proved)
+
+
+def test_a_world_that_pays_by_the_next_state_is_told_of_and_nothing_is_promised():
+    """Two goals end the episode, so nothing can be gained by adapting: at best .2774, whatever the plan says."""
+    lake = gymnasium.make("FrozenLake-v1")
+    goals = [lambda s, a, n, r: r, lambda s, a, n, r: float(n == 12)]
+    learned = learn(MixRewards(lake, goals, horizon=12), episodes=300, resamples=0)
+    broken = [fact.what for fact in learned.certificate.facts if fact.what in ASSUMPTIONS]
+    assert broken == ["next state"]  # and not that the world has changed
+    assert "(not to be expected: rewards depend on the next state)" in repr(learned)
+    first, advice, earns = learned.summary().splitlines()[:3]
+    assert first == "Rewards depend on the next state: no value of a policy that adapts can be trusted."
+    assert advice.startswith("Play the best policy that does not adapt")
+    assert "Not to be expected: rewards depend on the next state" in earns

@@ -99,6 +99,10 @@ class Role(IntEnum):
     """What the demo shop believes before it has learned anything."""
     CHECKUP_RESAMPLES = 60
     """Rewards drawn anew from a fitted model, for the check-up; index: types, resample."""
+    TRANSITION_TYPES = 57
+    """Which episodes judge whether types move differently, and where those climbs begin."""
+    NEXT_STATE = 58
+    """The same for whether rewards depend on the next state."""
     PLANNED_STEPS = 40
     """Seed of the episodes, in a fitted model, that show where a plan goes."""
 

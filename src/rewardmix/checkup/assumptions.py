@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats, as_count, as_instance, as_number, refuse
 from rewardmix.checkup import score_kernels
 from rewardmix.checkup.association import association, trend
+from rewardmix.checkup.next_state import next_state_p_value
 from rewardmix.checkup.p_values import Answer, chi_squared, upper, without_last_digits
 from rewardmix.checkup.surplus import fitted_episodes
+from rewardmix.checkup.transition_types import transition_gain
 from rewardmix.checkup.walks import CheckedEpisodes, Walked, parts_of_model, walk_over
 from rewardmix.checkup.within_episodes import ask_within_episodes, deviations_of
 from rewardmix.episodes import Episodes
@@ -32,7 +34,12 @@ MOST_NUMBERS = 1 << 25
 
 NO_TIMES = "no time column tells the order of the episodes"
 
+DEPENDENT = 0.01
+"""Below this p-value rewards are taken for those of the next state too where moves of types are looked at."""
+
 ASSUMPTIONS = {
+    "transition types": "types do not move differently",
+    "next state": "a reward does not depend on the next state",
     "one type short": "there are as many types as the model has",
     "switching": "the type stays the same during an episode",
     "copying": "a reward does not depend on the one before, given the type",
@@ -41,6 +48,12 @@ ASSUMPTIONS = {
     "drift": "the world stays the same from the first episode to the last",
 }
 """What is asked -> what is taken for granted, in the order in which to read the answers."""
+
+OF_FORM = ("transition types", "next state")
+"""Questions that all others rest on. Their p-values are larger than uniform, as small gains are not believed."""
+
+OF_REWARDS = ("one type short", "switching", "copying", "repetition")
+"""Questions about the rewards of an episode; they take for granted that types change rewards, by state and action."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class Finding:
         adjusted: the same for this many questions at once (Holm).
         broken: whether the adjusted p-value is below the level.
         reason: why it could not be asked, or "".
+        gain: in the log-likelihood of a held-out episode, where that was compared; otherwise NaN.
     """
 
     assumption: str
@@ -60,6 +74,7 @@ class Finding:
     adjusted: float
     broken: bool
     reason: str
+    gain: float = math.nan
 
     @property
     def sentence(self) -> str:
@@ -74,7 +89,8 @@ class Finding:
     @property
     def fact(self) -> Fact:
         """That the assumption is broken, as a fact."""
-        return Fact(self.assumption, "estimated", (), {"p_value": self.p_value, "adjusted": self.adjusted})
+        gain = {} if math.isnan(self.gain) else {"gain": self.gain}
+        return Fact(self.assumption, "estimated", (), {"p_value": self.p_value, "adjusted": self.adjusted, **gain})
 
 
 @short
@@ -131,22 +147,42 @@ def check_assumptions(
         model = recover(episodes, num_contexts=as_count("num_contexts", num_contexts), seed=seed).model
     _check_sizes(model, episodes)
     sample = _sampled(episodes, model.num_contexts + 1)
-    answers = _answers(sample, model, seed, in_order=in_order)
-    return Checkup(_holm(answers, level), level, len(sample))
+    gain, form = check_form(sample, seed)
+    broken = [name for name, (p_value, _) in form.items() if p_value * len(ASSUMPTIONS) < level]
+    answers = form | _answers(sample, model, seed, broken, in_order=in_order)
+    findings = _holm(answers, level)
+    return Checkup((replace(findings[0], gain=gain), *findings[1:]), level, len(sample))
 
 
-def _answers(episodes: Episodes, model: RewardMixingMDP, seed: int, *, in_order: bool) -> dict[str, Answer]:
-    """All p-values, by assumption."""
+def check_form(episodes: Episodes, seed: int) -> tuple[float, dict[str, Answer]]:
+    """The gain of types that move differently, and the p-values of the two questions that all others rest on."""
+    untold = math.nan, "nothing was seen often enough"
+    next_state = next_state_p_value(episodes, seed=seed)
+    moved = transition_gain(episodes, by_next_state=next_state < DEPENDENT, seed=seed)
+    answers = {
+        "transition types": untold if moved is None else (without_last_digits(moved.p_value), ""),
+        "next state": untold if math.isnan(next_state) else (without_last_digits(next_state), ""),
+    }
+    return math.nan if moved is None else without_last_digits(moved.gain), answers
+
+
+def _answers(
+    episodes: Episodes, model: RewardMixingMDP, seed: int, broken: list[str], *, in_order: bool
+) -> dict[str, Answer]:
+    """The other p-values, by assumption; not of what takes for granted what is ``broken`` already."""
     data = CheckedEpisodes.of(episodes)
     if not data.lengths.any():
         return dict.fromkeys(ASSUMPTIONS, (math.nan, "no episode has a step"))
     parts = parts_of_model(model, data)
     walked = walk_over(data, parts, parts)
-    answers = ask_within_episodes(data, parts, walked, seed)
-    answers["one type short"] = _one_more(data, model, seed)
-    answers["moves"] = _moves(data, walked)
-    answers["drift"] = _drift(data, walked) if in_order else (math.nan, NO_TIMES)
-    return answers
+    drift = _drift(data, walked, rewards=not broken) if in_order else (math.nan, NO_TIMES)
+    answers = {"moves": _moves(data, walked), "drift": drift}
+    if not broken:
+        answers |= ask_within_episodes(data, parts, walked, seed)
+        return answers | {"one type short": _one_more(data, model, seed)}
+    untold = math.nan, f"that takes for granted that {ASSUMPTIONS[broken[0]]}"
+    of_moves = "next state" if "transition types" in broken else "moves"  # each shows as the other
+    return answers | dict.fromkeys((*OF_REWARDS, of_moves), untold)
 
 
 def _one_more(data: CheckedEpisodes, model: RewardMixingMDP, seed: int) -> Answer:
@@ -173,7 +209,7 @@ def _moves(data: CheckedEpisodes, walked: Walked) -> Answer:
     return chi_squared(association(data.points[live][there], after[there], walked.beliefs[live][there, 1:]))
 
 
-def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
+def _drift(data: CheckedEpisodes, walked: Walked, *, rewards: bool = True) -> Answer:
     """Whether rewards, moves or starts change with the time; the smallest of three p-values, corrected (Sidak)."""
     count = data.lengths.size
     live = data.live
@@ -186,7 +222,7 @@ def _drift(data: CheckedEpisodes, walked: Walked) -> Answer:
         association(data.points[live][there], after[there], times[there, None]),
         association(np.zeros(count, np.int64), began, (np.arange(count)[:, None] + 0.5) / count - 0.5),
     ]
-    asked = [chi_squared(test)[0] for test in tests if test[1]]
+    asked = [chi_squared(test)[0] for test in tests[0 if rewards else 1 :] if test[1]]
     if not asked:
         return math.nan, "nothing was seen often enough"
     return without_last_digits(1.0 - (1.0 - min(asked)) ** len(asked)), ""

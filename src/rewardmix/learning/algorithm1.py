@@ -44,6 +44,7 @@ from rewardmix.evaluation import bounds_of, interval
 from rewardmix.exploration import Exploration, batched, practical, selected
 from rewardmix.exploration.algorithm2 import as_order
 from rewardmix.exploration.bonuses import Confidence, as_confidence
+from rewardmix.facts import value_in_model
 from rewardmix.learning import gathering, stopping
 from rewardmix.learning.certificate import Certificate, Found, certify, truth_of
 from rewardmix.learning.gathering import TRIES_TO_REFINE, Gathered, LearnRound
@@ -88,7 +89,7 @@ class Learned(Telling):
     certificate: Certificate
 
     def __repr__(self) -> str:
-        value = f"value in it {self.plan.lower:.4f}"
+        value = value_in_model(self.plan.lower, self.certificate.facts)
         truth = "" if self.certificate.truth is None else f", {self.certificate.truth.value:.4f} in the true one"
         return f"Learned({self.model!r}, {value}{truth}, {self.episodes} episodes)"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rewardmix._core.brevity import short
 from rewardmix.checkup import Checkup
-from rewardmix.facts import Fact, disagreement
+from rewardmix.facts import Fact, disagreement, value_in_model
 from rewardmix.logs.behaviour import LoggingTest
 from rewardmix.logs.log import Notes
 from rewardmix.logs.log_schema import LogSchema
@@ -112,4 +112,5 @@ class Fitted(Telling):
     info: FitInfo
 
     def __repr__(self) -> str:
-        return f"Fitted({self.model!r}, value in it {self.plan.lower:.4f}, {self.info.moments.episodes} episodes)"
+        value = value_in_model(self.plan.lower, self.info.facts)
+        return f"Fitted({self.model!r}, {value}, {self.info.moments.episodes} episodes)"

@@ -170,10 +170,10 @@ def _joint_logliks(bags: Bags, mixture: Mixture, filled: NDArray[np.bool_]) -> F
     return np.asarray(sums + logs(mixture.weights)[:, None])
 
 
-def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | None = None) -> Mixture:
+def m_step(summed: Statistics, average: Floats, prior: float | Floats, weights: Floats | None = None) -> Mixture:
     """The M-step. Weights that are known are passed in and stay."""
     visits = summed.outcomes.sum(axis=2, keepdims=True) + prior
-    if prior > 0:
+    if np.all(prior > 0):
         laws = (summed.outcomes + prior * average) / visits
     else:
         laws = np.where(visits > 0, summed.outcomes / np.where(visits > 0, visits, 1.0), average)
@@ -183,8 +183,10 @@ def m_step(summed: Statistics, average: Floats, prior: float, weights: Floats | 
     return Mixture(weights, laws)
 
 
-def penalty(mixture: Mixture, average: Floats, prior: float) -> float:
+def penalty(mixture: Mixture, average: Floats, prior: float | Floats) -> float:
     """The log-density of the pseudo-counts."""
+    if np.ndim(prior):  # of each state-action its own
+        return float((prior * average * logs(np.maximum(mixture.laws, FLOOR))).sum())
     if prior == 0:
         return 0.0
     return float(prior * (average * logs(np.maximum(mixture.laws, FLOOR))).sum())
@@ -195,7 +197,7 @@ def ascend(
     start: Mixture,
     *,
     average: Floats,
-    prior: float = 1.0,
+    prior: float | Floats = 1.0,
     weights: Floats | None = None,
     max_iterations: int = 5000,
     tolerance: float = 3e-11,
@@ -207,7 +209,7 @@ def ascend(
         expect: parameters -> statistics summed over all bags (of a chunk loop, a cluster, or ``e_step``).
         start: where to begin; weights that are known replace its own.
         average: (X, Z) where the pseudo-counts are.
-        prior: number of pseudo-counts for each x and context.
+        prior: number of pseudo-counts for each x and context, or (X, 1) of each x its own, all positive.
         weights: (M,) if they are known.
         max_iterations: E-steps at most.
         tolerance: gain a bag below which it has converged.
@@ -235,7 +237,7 @@ def ascend(
 
 
 def _evaluate(
-    expect: Callable[[Mixture], Statistics], mixture: Mixture, average: Floats, prior: float
+    expect: Callable[[Mixture], Statistics], mixture: Mixture, average: Floats, prior: float | Floats
 ) -> tuple[Statistics, float]:
     seen = expect(mixture)
     return seen, seen.loglik + penalty(mixture, average, prior)

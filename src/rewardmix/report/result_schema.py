@@ -156,7 +156,7 @@ _ANSWER: dict[str, Check] = {
     "value": _number,
     "measured": _one_of("exact", "played", "logged", "planned"),
     **_each(_maybe(_number), "lower upper episodes_ regret regret_upper_ regret_least_ regret_gap_ share_ fixed gain"),
-    **_each(_maybe(_text), "evidence_ regret_measured gain_measured_"),
+    **_each(_maybe(_text), "evidence_ unfounded_ regret_measured gain_measured_"),
 }
 
 _LIKING: dict[str, Check] = {"label": _text, **_each(_number, "reward others")}

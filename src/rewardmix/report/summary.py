@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from rewardmix._core.checks import Floats, refuse
 from rewardmix._core.portable import logs
 from rewardmix.exploration.companions import Companions
-from rewardmix.facts import EVIDENCE
+from rewardmix.facts import EVIDENCE, why_unfounded
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
@@ -120,6 +120,7 @@ def _answer(found: Findings) -> dict[str, Any]:
         answer |= {"regret": bootstrap["mean"], "regret_upper": bootstrap.get("upper"), "regret_measured": "bootstrap"}
         answer["regret_gap"] = bootstrap.get("gap")
     answer["evidence"] = EVIDENCE[answer["measured"]]
+    answer["unfounded"] = why_unfounded(found.facts) or None
     gain = None if mine is None or fixed is None else mine - fixed
     where = comparison.get("measured")
     return answer | {"adaptive": mine, "fixed": fixed, "told": told, "gain": gain, "gain_measured": where}

@@ -67,6 +67,8 @@ def earns(answer: Mapping[str, Any]) -> str:
     if answer["measured"] == "logged":
         held = f"{count(answer.get('episodes'))} held-out episodes of the log"
         return f"Estimated from {held}, for the policy planned without them; nobody has played it; {interval}."
+    if answer.get("unfounded"):
+        return f"Not to be expected: {answer['unfounded']}, and the model it was planned in has no place for that."
     return (
         "Planned in the model: what it would earn if the recovered model were right. Such values are optimistic; "
         "nobody has played it."
@@ -95,6 +97,8 @@ def gain(answer: Mapping[str, Any]) -> str:
         return "The best policy that does not adapt was not computed."
     relative = f" ({signed_percent(answer['gain'] / answer['fixed'])})" if answer["fixed"] > 0 else ""
     where = EVIDENCE.get(answer.get("gain_measured") or "", "")
+    if answer.get("unfounded") and answer.get("gain_measured") == "planned":
+        where = f"planned in a model that does not hold, as {answer['unfounded']}"
     text = f"over the best policy that ignores rewards{relative}; {where}." if where else "over the best fixed policy."
     if answer.get("share") is not None:
         text += f" That is {percent(answer['share'], 1)} of what adapting can be worth."
@@ -173,7 +177,8 @@ def _so_many(number: float | None, noun: str) -> str:
 def cards(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The headline: what the policy earns, what it falls short of, what adapting is worth."""
     measured = answer["measured"]
-    titles = {"planned": "The policy is planned to earn", "logged": "The policy is estimated to earn"}
+    planned = "In a model that does not hold it earns" if answer.get("unfounded") else "The policy is planned to earn"
+    titles = {"planned": planned, "logged": "The policy is estimated to earn"}
     parts = [
         (titles.get(measured, "The policy earns"), decimal(answer["value"]), earns(answer), measured == "planned"),
         ("It falls short of the best by", fine(answer["regret"]), regret(answer), answer["regret"] is None),

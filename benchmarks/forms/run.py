@@ -1,0 +1,55 @@
+"""Are types that move differently, and rewards that depend on the next state, found where they are, and only there?
+
+python -m benchmarks.forms.run [--quick] [--parts logs,others]
+
+logs: share of the logs of a world in which each of the two is called broken.
+others: the same in more worlds in which there is nothing to be found.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.forms import analysis, settings
+from benchmarks.record import run
+from rewardmix.checkup.assumptions import ASSUMPTIONS, check_form
+
+
+def logs(quick: bool) -> Iterator[dict[str, Any]]:
+    """The worlds of the first part."""
+    return alarms_in(settings.WORLDS, quick)
+
+
+def others(quick: bool) -> Iterator[dict[str, Any]]:
+    """Those of the second."""
+    return alarms_in(settings.OTHERS, quick)
+
+
+def alarms_in(worlds: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
+    """One row for each world and size."""
+    for world, (planted, make) in worlds.items():
+        for size in settings.SIZES:
+            number = 2 if quick else settings.LOGS
+            begin, alarms, gains = time.process_time(), dict.fromkeys(("transition types", "next state"), 0), []
+            for seed in range(number):
+                gain, answers = check_form(make(size, seed), seed)
+                gains.append(gain)
+                for name, (p_value, _) in answers.items():
+                    alarms[name] += p_value * len(ASSUMPTIONS) < settings.LEVEL
+            told = [gain for gain in gains if not math.isnan(gain)]
+            yield {
+                "world": world,
+                "planted": planted,
+                "episodes": size,
+                "logs": number,
+                "broken": {name: count / number for name, count in alarms.items()},
+                "gain": sum(told) / len(told) if told else None,
+                "seconds": (time.process_time() - begin) / number,
+            }
+
+
+if __name__ == "__main__":
+    run(__doc__, "forms", {"logs": logs, "others": others}, analysis.told)
