@@ -35,7 +35,7 @@ LOG_BETTORS = float(log(float(len(BETS))))
 LEAST_SESSIONS = 20
 """Sessions of each arm before anything is said; the interval is one from the first session on, but a wide one."""
 
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 """Of the range of a session: sums of rewards go so far beyond it without having earned more."""
 
 _FAR = 10_000_000
@@ -138,7 +138,7 @@ class BettingSequence:
             return
         bounds, before = self.bounds, sum(self._sessions)
         counted = min(max(earned, bounds.least), bounds.most)
-        self._clipped += abs(counted - earned) > ROUNDING * bounds.width
+        self._clipped += abs(counted - earned) > _ROUNDING * bounds.width
         above = counted - bounds.least
         weight = min(holdout, 1.0 - holdout) / bounds.width
         centred = weight * (above - self._earned / (before + 1))
