@@ -22,7 +22,7 @@ from rewardmix.model import state_action
 from rewardmix.recovery.bags import Bags, merge_bags
 from rewardmix.recovery.likelihood import Fit, Mixture, ascend, e_step, logliks
 
-MOST_FITTED = 5_000
+_MOST_FITTED = 5_000
 """Episodes that a model is fitted to."""
 
 MOST_FITTED_STEPS = 100_000
@@ -156,7 +156,7 @@ Halves = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 def sample_of(episodes: Episodes, rng: np.random.Generator) -> tuple[Episodes, list[Halves]]:
     """Episodes to work with, and how they are split: once, or, if they are few, so that each is held out once."""
     length = max(float(episodes.lengths.mean()), 1.0) if len(episodes) else 1.0
-    fitted = max(min(MOST_FITTED, int(MOST_FITTED_STEPS / length)), FOLDS)
+    fitted = max(min(_MOST_FITTED, int(MOST_FITTED_STEPS / length)), FOLDS)
     folded = len(episodes) <= min(FOLDED, fitted)
     order = rng.permutation(len(episodes))
     chosen = order if folded else order[: fitted + MOST_JUDGED]

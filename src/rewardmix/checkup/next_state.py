@@ -43,7 +43,7 @@ from rewardmix.episodes import Episodes
 from rewardmix.model import state_action
 from rewardmix.recovery.likelihood import Mixture
 
-LEAST_VISITS = 4
+_LEAST_VISITS = 4
 """The variance over all matchings is known from four visits on."""
 
 MOST_TABLED = 1_000_000
@@ -156,7 +156,7 @@ def matched_tables(strata: NDArray[Any], rewards: NDArray[Any], following: NDArr
     row, column = np.divmod(both, max(led.size, 1))
     squares = np.bincount(paid[row], weights=both_times**2 / (paid_times[row] * led_times[column]), minlength=size)
     one, other = _Side.of(paid, paid_times, size), _Side.of(led, led_times, size)
-    kept = (visits >= LEAST_VISITS) & one.varies(visits) & other.varies(visits)
+    kept = (visits >= _LEAST_VISITS) & one.varies(visits) & other.varies(visits)
     n = visits[kept].astype(np.float64)
     first, second = one.where(kept), other.where(kept)
     statistic = n * (squares[kept] - 1.0)
