@@ -5,7 +5,7 @@ A row is a step whose reward was told. From the first state on that the policy d
 
 from __future__ import annotations
 
-import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.sources import METADATA, described
 from rewardmix.logs.writing import replacing
+from rewardmix.service.databases import WHOLE
 from rewardmix.service.records import Records
 from rewardmix.service.store import reading_store
+from rewardmix.service.versions import world_in
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ def write_log(records: Records, out: str | Path, until: int | None = None, horiz
         until: only the first so many sessions that finished, as they were then.
         horizon: steps of a session that are written; left out, all.
     """
-    columns, left_out = _columns(records, until, horizon)
+    world = world_in(records)
+    columns, left_out = _columns(records, world, until, horizon)
     if not columns["episode"]:
         refuse("store", "no session with a reward", "at least one, in states that the policy knows")
-    world = json.loads(records.worlds()[0])
     about = {
         "num_states": world["states"],
         "num_actions": world["actions"],
@@ -70,11 +72,14 @@ def write_log(records: Records, out: str | Path, until: int | None = None, horiz
     return Exported(len(set(columns["episode"])), len(columns["episode"]), left_out)
 
 
-def _columns(records: Records, until: int | None, horizon: int | None) -> tuple[dict[str, list[Any]], int]:
+def _columns(
+    records: Records, world: dict[str, Any], until: int | None, horizon: int | None
+) -> tuple[dict[str, list[Any]], int]:
     names = ("episode", "step", "state", "action", "reward", "propensity", "version", "arm", "next_state")
     columns: dict[str, list[Any]] = {name: [] for name in names}
     lost, left_out = "", 0
     for row in records.paid_rows(until):
+        _check_row(dict(zip(names, row, strict=True)), world)
         if horizon is not None and row[1] >= horizon:
             continue
         if row[0] == lost or row[2] is None:
@@ -83,6 +88,21 @@ def _columns(records: Records, until: int | None, horizon: int | None) -> tuple[
         for name, value in zip(names, row, strict=True):
             columns[name].append(value)
     return columns, left_out
+
+
+def _check_row(row: dict[str, Any], world: dict[str, Any]) -> None:
+    """Refuse a row that no service has written; a number below zero would be another state's or action's name."""
+    sizes = {"state": world["states"], "next_state": world["states"], "action": world["actions"]}
+    for name, value in row.items():
+        if name in ("reward", "propensity"):
+            good = isinstance(value, int | float) and math.isfinite(value)
+        elif name in sizes:
+            unknown = value is None and name != "action"
+            good = unknown or (isinstance(value, int) and 0 <= value < sizes[name])
+        else:
+            good = isinstance(value, int if name in ("step", "version") else str)
+        if not good:
+            refuse("store", f"{name} {value!r} in step {row['step']!r} of session {row['episode']!r}", WHOLE)
 
 
 def _write_columns(path: str, columns: dict[str, list[Any]], about: dict[str, Any]) -> None:

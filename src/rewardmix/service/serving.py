@@ -18,12 +18,13 @@ from typing import Any, TextIO
 
 from rewardmix._core.checks import as_count, as_number, refuse
 from rewardmix.planning import Plan
+from rewardmix.service.databases import readable
 from rewardmix.service.deciding import ServeSettings
 from rewardmix.service.desk import Desk, DeskLimits
 from rewardmix.service.ending import ending_in_order
 from rewardmix.service.learner import BackgroundLearner
 from rewardmix.service.refitting import RefitSettings
-from rewardmix.service.store import Store
+from rewardmix.service.store import Store, StoreDown
 from rewardmix.service.visitors import Crowd
 
 SHORTEST_TOKEN = 16
@@ -133,9 +134,10 @@ def serve(
         ending = stack.enter_context(ending_in_order())
         listening = stack.enter_context(closing(listening_at(where.host, where.port)))
         kept = stack.enter_context(closing(Store(store)))
-        desk = Desk(kept, plan, settings, limits)
-        while desk.delete_old().result():
-            pass
+        with readable(store, StoreDown):
+            desk = Desk(kept, plan, settings, limits)
+            while desk.delete_old().result():
+                pass
         log_as_json(sys.stderr)
         host, port = f"[{where.host}]" if ":" in where.host else where.host, listening.getsockname()[1]
         if learning is not None:
