@@ -27,7 +27,7 @@ class Client:
     """One connection, kept as long as it lasts."""
 
     def __init__(self, port, token=None):
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def ask(self, method, path, body=None, **headers):
@@ -58,7 +58,11 @@ def in_thread(desk, token=None, rate=None, crowd=None, **address):
     from rewardmix.service.api import application
     from rewardmix.service.serving import configured, listening_at
 
-    server = uvicorn.Server(configured(application(desk, token, rate, crowd), Address(**address)))
+    config = configured(application(desk, token, rate, crowd), Address(**address))
+    config.timeout_keep_alive = (
+        600  # on a busy machine a test may say nothing for longer than the five seconds of before
+    )
+    server = uvicorn.Server(config)
     with listening_at("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -168,9 +168,10 @@ WHOLE = "a store of rewardmix serve that is whole (a copy of it from before it w
 @contextmanager
 def readable(store: str | Path, *failures: type[Exception]) -> Iterator[None]:
     """Refuse a store that fails while it is read or begun to be used."""
+    known: tuple[type[Exception], ...] = (*failures, UnicodeDecodeError)  # SQLite says damaged names as they are
     try:
         yield
-    except (*failures, UnicodeDecodeError) as error:  # SQLite says the names of damaged tables as they are
+    except known as error:
         refuse(
             "store",
             f"{shown_store(store)!r} that fails ({str(error).splitlines()[0] if str(error) else error!r})",
