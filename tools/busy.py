@@ -9,6 +9,7 @@ busy processes end with the command, after ``LONGEST`` seconds, or when this pro
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -25,6 +26,7 @@ while os.getppid() == asked_by and time.monotonic() < until:
 
 def main(command: list[str]) -> int:
     """The code of a command that is run beside busy processes."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the command is killed then, too
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
     try:
         return subprocess.run(command, check=False).returncode

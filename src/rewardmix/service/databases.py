@@ -158,10 +158,10 @@ def _check_columns(store: str | Path, rows: Iterable[tuple[str, str]]) -> None:
         missing = sorted(columns - {column for name, column in there if name == table})
         if missing:
             without = f"column {table}.{missing[0]}" if len(missing) < len(columns) else f"table {table}"
-            refuse("store", f"{shown_store(store)!r} without the {without}", WHOLE)
+            refuse("store", f"{shown_store(store)!r} without the {without}", WHOLE_STORE)
 
 
-WHOLE = "a store of rewardmix serve that is whole (a copy of it from before it was damaged)"
+WHOLE_STORE = "a store of rewardmix serve that is whole (a copy of it from before it was damaged)"
 """What is expected where a store is damaged."""
 
 
@@ -175,7 +175,7 @@ def readable(store: str | Path, *failures: type[Exception]) -> Iterator[None]:
         refuse(
             "store",
             f"{shown_store(store)!r} that fails ({str(error).splitlines()[0] if str(error) else error!r})",
-            WHOLE,
+            WHOLE_STORE,
         )
 
 

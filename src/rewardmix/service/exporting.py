@@ -14,7 +14,7 @@ from rewardmix._core.checks import refuse
 from rewardmix.logs import arrow
 from rewardmix.logs.sources import METADATA, described
 from rewardmix.logs.writing import replacing
-from rewardmix.service.databases import WHOLE
+from rewardmix.service.databases import WHOLE_STORE
 from rewardmix.service.records import Records
 from rewardmix.service.store import reading_store
 from rewardmix.service.versions import world_in
@@ -102,7 +102,7 @@ def _check_row(row: dict[str, Any], world: dict[str, Any]) -> None:
         else:
             good = isinstance(value, int if name in ("step", "version") else str)
         if not good:
-            refuse("store", f"{name} {value!r} in step {row['step']!r} of session {row['episode']!r}", WHOLE)
+            refuse("store", f"{name} {value!r} in step {row['step']!r} of session {row['episode']!r}", WHOLE_STORE)
 
 
 def _write_columns(path: str, columns: dict[str, list[Any]], about: dict[str, Any]) -> None:

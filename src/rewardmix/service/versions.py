@@ -14,7 +14,7 @@ from rewardmix._core.checks import as_instance, refuse
 from rewardmix.logs.same_world import has_end
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
-from rewardmix.service.databases import WHOLE
+from rewardmix.service.databases import WHOLE_STORE
 from rewardmix.service.records import PROMOTED, Records, StoredPolicy, Totals, VersionRow
 
 
@@ -55,7 +55,7 @@ def start_with(records: Records, policy: StoredPolicy) -> int:
     """
     worlds = records.worlds()
     if not worlds and records.count_sessions():
-        refuse("store", "sessions without any version of the policy", WHOLE)
+        refuse("store", "sessions without any version of the policy", WHOLE_STORE)
     for world in worlds:
         if world != policy.world:
             refuse("store", "sessions of other states, actions or reward values", "a store of the same world")
@@ -83,7 +83,7 @@ def world_in(records: Records) -> dict[str, Any]:
         whole = False
     if not whole:
         what = f"{text[:40]!r} for the states, actions and reward values" if text else "no version of the policy"
-        refuse("store", what, WHOLE)
+        refuse("store", what, WHOLE_STORE)
     return dict(world)
 
 
