@@ -5,7 +5,7 @@ CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test documents browser postgres machines another lowest mutants fuzz check lint types docs figures bench bench-full clean
+.PHONY: demo test busy documents browser postgres machines another lowest mutants fuzz check lint types docs figures bench bench-full clean
 
 demo: $(VENV)/core
 	rm -rf runs/demo
@@ -19,6 +19,10 @@ test: $(VENV)/dev
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	  echo "NO POSTGRESQL: the tests of several servers will be skipped; make postgres installs it, as root"
 	$(BIN)/python -m pytest -n 2 tests --ignore=tests/documents
+
+# The tests of the service beside one busy process a core: none of them may need an idle machine.
+busy: $(VENV)/dev
+	$(BIN)/python tools/busy.py $(BIN)/python -m pytest -q -n 2 tests/service
 
 # What is written: code blocks of the pages, examples, tables against results, links, names.
 documents: $(VENV)/dev

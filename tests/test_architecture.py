@@ -53,6 +53,7 @@ LONG: dict[str, str] = {
     "planning/backups.py": "every compiled backward step of planning, side by side",
     "policy.py": "the forms of a policy side by side, and how each is checked, played and stored",
     "recovery/confidence_set.py": "the set and the radii of its intervals, which one derivation gives",
+    "service/databases.py": "two databases behind one protocol, side by side, and what a store has in both",
     "service/records.py": "every statement that a store is asked, side by side",
     "recovery/moment_start.py": "spread from pairs, orientation and weights from triples: one start",
 }

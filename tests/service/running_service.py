@@ -27,7 +27,7 @@ class Client:
     """One connection, kept as long as it lasts."""
 
     def __init__(self, port, token=None):
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def ask(self, method, path, body=None, **headers):
@@ -50,16 +50,18 @@ class Client:
 
 
 @contextlib.contextmanager
-def in_thread(desk, token=None, rate=None, crowd=None):
+def in_thread(desk, token=None, rate=None, crowd=None, **address):
     """A service in a thread; its client."""
     import uvicorn
 
+    from rewardmix.service import Address
     from rewardmix.service.api import application
-    from rewardmix.service.patience import PatientProtocol
-    from rewardmix.service.serving import listening_at
+    from rewardmix.service.serving import configured, listening_at
 
-    app = application(desk, token, rate, crowd)
-    config = uvicorn.Config(app, http=PatientProtocol, log_config=None, access_log=False, lifespan="off")
+    config = configured(application(desk, token, rate, crowd), Address(**address))
+    config.timeout_keep_alive = (
+        600  # on a busy machine a test may say nothing for longer than the five seconds of before
+    )
     server = uvicorn.Server(config)
     with listening_at("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -79,14 +81,19 @@ def free_port():
         return listening.getsockname()[1]
 
 
+def with_source(variables):
+    """The environment of a process that runs this source."""
+    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": paths, **variables}
+
+
 @contextlib.contextmanager
 def as_process(source, store, port, *options, log=None):
     """``rewardmix serve`` once it answers; killed at the end."""
     command = [sys.executable, "-m", "rewardmix", "serve", str(source), "--store", str(store), "--port", str(port)]
-    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     log = log or Path(store).with_suffix(".log")
     with open(log, "ab") as file:
-        process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=place)
+        process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=with_source({}))
     try:
         while not answers(port):
             assert process.poll() is None, log.read_text()

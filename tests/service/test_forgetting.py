@@ -17,7 +17,7 @@ from rewardmix.service.store import reading_store
 from service.running_postgres import KINDS, place_of
 from service.running_service import Client, in_thread, need_server
 
-PATIENCE = 60
+PATIENCE = 300
 """Seconds; far more than anything here takes beside other work."""
 
 sqlite_only = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
@@ -211,12 +211,12 @@ def test_a_client_may_ask_so_often_a_second():
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-def test_too_many_requests_are_a_429(desk_of):
+def test_too_many_requests_are_a_429(desk_of, monkeypatch):
     need_server()
+    monkeypatch.setattr("rewardmix.service.api.time", SimpleNamespace(monotonic=lambda: 100.0))  # all in one moment
     with in_thread(desk_of(), rate=5.0) as client:
         statuses = [client.ask("POST", "/v1/sessions", {"state": "home"})[0] for _ in range(50)]
-    assert statuses[:5] == [200] * 5
-    assert set(statuses) == {200, 429}
+    assert statuses == [200] * 5 + [429] * 45
 
 
 def say_more(raw):
@@ -267,7 +267,7 @@ def test_what_is_not_taken_of_the_last_answer_is_given_up(left):
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 def test_a_head_that_does_not_arrive_is_given_up_and_others_are_answered(desk_of, monkeypatch):
     need_server()
-    monkeypatch.setattr("rewardmix.service.patience.HEAD_SECONDS", 0.3)
+    monkeypatch.setattr("rewardmix.service.patience.HEAD_SECONDS", 2.0)
     with in_thread(desk_of()) as client:
         port = client.connection.port
         closed = []

@@ -30,7 +30,7 @@ def plan():
 def refused(*arguments):
     """The one line that a command which is refused says."""
     command = [sys.executable, "-m", "rewardmix", "serve", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # it may be let in
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)  # it may be let in
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     return done.stderr

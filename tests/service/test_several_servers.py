@@ -99,7 +99,7 @@ def test_an_id_that_is_no_text_takes_no_other_session_down(postgres, desks_at):
     with in_thread(desk) as client, in_thread(desk) as other:
         session = client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
         told, answers = {"step": 0, "reward": 1, "state": "list"}, []
-        desk.store.submit(lambda records: hold.wait(30))
+        desk.store.submit(lambda records: hold.wait(300))
         asked = [(client, session), (other, "%00")]
         threads = [
             threading.Thread(
@@ -125,7 +125,7 @@ def test_a_transaction_is_few_ways_to_the_server_and_back(postgres, desks_at, mo
     monkeypatch.setattr(desk.store.database, "_send", lambda: (sent.append(1), send())[1])
     desk.go_on(ids[0], Observed(0, 1.0, "list")).result()
     assert len(sent) == 2
-    desk.store.submit(lambda records: hold.wait(30))
+    desk.store.submit(lambda records: hold.wait(300))
     told = [desk.go_on(id, Observed(0, 1.0, "list" if number % 2 else None)) for number, id in enumerate(ids[1:])]
     told += [desk.begin(Begin("home", f"key {number}")) for number in range(30)]
     sent.clear()

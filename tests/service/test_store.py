@@ -70,7 +70,7 @@ def test_who_only_reads_is_answered_beside_writes_that_fail(store, desk_of):
     session = desk.begin(Begin("home", None)).result().body["session"]
     ask = store.database.ask
     ask(f"PRAGMA max_page_count={ask('PRAGMA page_count').fetchone()[0]}")
-    store.submit(lambda records: hold.wait(30))  # so that what follows waits, and is worked on together
+    store.submit(lambda records: hold.wait(300))  # so that what follows waits, and is worked on together
     large = store.submit(lambda records: versioned(records, "large", b"x" * 100_000))
     told = [desk.count(), desk.show(session), desk.versions(), desk.policy()]
     hold.set()
@@ -87,7 +87,7 @@ def test_jobs_of_one_transaction_see_what_those_before_them_did(store, desk_of):
     desk = desk_of()
     ids = [desk.begin(Begin("home", None, "anna")).result().body["session"] for _ in range(3)]
     hold = threading.Event()
-    store.submit(lambda records: hold.wait(30))  # so that what follows waits, and shares a transaction
+    store.submit(lambda records: hold.wait(300))  # so that what follows waits, and shares a transaction
     told = [desk.go_on(ids[0], Observed(step, 1.0, "list")) for step in range(3)]
     told += [desk.go_on(ids[1], Observed(0, 1.0, None)), desk.go_on(ids[1], Observed(0, 1.0, None))]
     again = desk.go_on(ids[1], Observed(1, 1.0, "list"))
@@ -111,7 +111,7 @@ def test_who_falls_silent_takes_nothing_from_what_was_read_ahead(store, desk_of,
         desk.go_on(id, Observed(0, 1.0, "list")).result()
     now[0] += 20.0
     hold, asked = threading.Event(), []
-    store.submit(lambda records: hold.wait(30))
+    store.submit(lambda records: hold.wait(300))
     told = [desk.begin(Begin("home", f"key {number}")) for number in range(3)]
     told += [desk.go_on(id, Observed(1, 1.0, "item")) for id in ids[:5]] + [
         desk.go_on(ids[5], Observed(0, 1.0, "list"))

@@ -59,6 +59,15 @@ def serve_command(
         float | None, typer.Option(help="Delete sessions that were silent for so many days. [keep all]")
     ] = None,
     rate: Annotated[float, typer.Option(help="Requests a second of each client.")] = 5000.0,
+    most_connections: Annotated[
+        int, typer.Option(help="Connections at a time; beyond, one on which nobody asks is closed for each that comes.")
+    ] = 1000,
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Address or network of a proxy whose X-Forwarded-For is believed. [believe nobody]"
+        ),
+    ] = None,
 ) -> None:
     """Decide for sessions over HTTP, and remember every decision and reward."""
     from rewardmix.service import Address, DeskLimits, RefitSettings, ServeSettings, serve
@@ -68,7 +77,8 @@ def serve_command(
 
     if not is_address(store):
         inputs.check_file("--store", Path(store))
-    address = Address(host, port, None if token_file is None else token_in(token_file), rate)
+    token = None if token_file is None else token_in(token_file)
+    address = Address(host, port, token, rate, most_connections, behind_proxy)
     limits, refits = DeskLimits(most_open, keep_days=keep_days), RefitSettings(learn_every)
 
     def on_start(place: str) -> None:
@@ -98,9 +108,10 @@ def serve_command(
 def _serve_demo(address: Address, limits: DeskLimits, on_start: Callable[[str], None]) -> None:
     """The demo: a shop whose policy knows nothing yet, visitors, and learning; sessions are forgotten at its end."""
     from rewardmix.service import RefitSettings, ServeSettings, serve
+    from rewardmix.service.ending import ending_in_order
     from rewardmix.service.visitors import first_plan
 
-    with tempfile.TemporaryDirectory() as folder:
+    with ending_in_order(), tempfile.TemporaryDirectory() as folder:
         serve(
             first_plan(),
             Path(folder) / "sessions.sqlite",

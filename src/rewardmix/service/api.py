@@ -40,6 +40,9 @@ LARGEST_BODY = 16 * 1024
 PATIENCE_SECONDS = 10.0
 """How long a body may take to arrive."""
 
+LONGEST_CLIENT = 64
+"""Characters of an address; a proxy may pass on anything."""
+
 LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
 """Hosts that a service without a token answers as; a page elsewhere that points its own name here is none of them."""
 
@@ -291,8 +294,8 @@ def _of_two_lengths(request: Request) -> bool:
 
 
 def _client_of(request: Request) -> str:
-    """Who asks: the address, as a proxy on this machine tells it or as it is."""
-    return request.client.host if request.client is not None else ""
+    """Who asks: the address as it is, or as a proxy that is believed tells it."""
+    return request.client.host[:LONGEST_CLIENT] if request.client is not None else ""
 
 
 def id_of(request: Request) -> str:

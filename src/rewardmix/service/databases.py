@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from rewardmix._core.checks import refuse
+from rewardmix._core.checks import InputError, refuse
 
 STORE_ID = 0x726D7831
 """Application id of a file, and the lock that writers of PostgreSQL take."""
@@ -146,6 +146,49 @@ def shown_store(store: str | Path) -> str:
     return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+@cache
+def _columns() -> dict[str, frozenset[str]]:
+    """The columns of each table of a store, as SQLite reads the statements that make them."""
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(SCHEMA_OF_STORE.format(**SQLITE_TYPES))
+        tables = [row[0] for row in empty.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: frozenset(row[1] for row in empty.execute(f"PRAGMA table_info({name})")) for name in tables}
+
+
+LATER_COLUMNS = frozenset({("sessions", "holdout")})
+"""Columns that stores of before lack: a service adds them when it starts, readers do without."""
+
+
+def _check_columns(store: str | Path, rows: Iterable[tuple[str, str]]) -> None:
+    """Refuse a store in which a table or a column is missing: later nothing could be written. Rows: (table, column)."""
+    there = set(rows)
+    if any(table == "sessions" for table, _ in there):
+        there |= LATER_COLUMNS
+    for table, columns in _columns().items():
+        missing = sorted(columns - {column for name, column in there if name == table})
+        if missing:
+            without = f"column {table}.{missing[0]}" if len(missing) < len(columns) else f"table {table}"
+            refuse("store", f"{shown_store(store)!r} without the {without}", WHOLE_STORE)
+
+
+WHOLE_STORE = "a store of rewardmix serve that is whole (a copy of it from before it was damaged)"
+"""What is expected where a store is damaged."""
+
+
+@contextmanager
+def readable(store: str | Path, *failures: type[Exception]) -> Iterator[None]:
+    """Refuse a store that fails while it is read or begun to be used."""
+    known: tuple[type[Exception], ...] = (*failures, UnicodeDecodeError)  # SQLite says damaged names as they are
+    try:
+        yield
+    except known as error:
+        refuse(
+            "store",
+            f"{shown_store(store)!r} that fails ({str(error).splitlines()[0] if str(error) else error!r})",
+            WHOLE_STORE,
+        )
+
+
 class SqliteFile:
     """An SQLite file with a write-ahead log."""
 
@@ -161,9 +204,11 @@ class SqliteFile:
             _prepare(connection, path)
             if new:
                 _add_columns(connection)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError, InputError) as error:
             if connection is not None:
                 connection.close()
+            if isinstance(error, InputError):
+                raise
             expected = "a store of rewardmix serve, or a new file"
             refuse("store", f"{str(path)!r} that cannot be opened ({error})", expected)
         self._connection = connection
@@ -227,12 +272,14 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
     if found != STORE_ID and tables:
-        connection.close()
         refuse("store", f"another database in {str(path)!r}", "a store of rewardmix serve, or a new file")
     connection.execute("PRAGMA synchronous=FULL")
     if not tables:  # before there is a write-ahead log, so that the file itself says what it is
         schema = SCHEMA_OF_STORE.format(**SQLITE_TYPES)
         connection.executescript(f"BEGIN;{schema}PRAGMA application_id={STORE_ID};COMMIT;")
+    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    columns = "SELECT name FROM pragma_table_info(?)"
+    _check_columns(path, [(table, row[0]) for table in names for row in connection.execute(columns, (table,))])
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA secure_delete=ON")
 
@@ -311,7 +358,14 @@ class PostgresDatabase:
                 self.ask(statement)
         elif new and not self.ask(HAS_HOLDOUT).fetchall():  # a store of before; who only reads does without
             self.ask("ALTER TABLE rewardmix.sessions ADD COLUMN holdout DOUBLE PRECISION")
+        columns = "SELECT table_name::text, column_name::text FROM information_schema.columns"
+        rows = self.ask(f"{columns} WHERE table_schema = 'rewardmix'").fetchall()
         self.commit()
+        try:
+            _check_columns(self._address, rows)
+        except InputError:
+            self.close()
+            raise
 
     def ask(self, text: str, values: Sequence[Any] = (), /) -> Any:
         """See ``Database``."""

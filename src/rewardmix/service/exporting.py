@@ -6,7 +6,6 @@ much that is, is said, and refused where it is much.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,8 +17,10 @@ from rewardmix.logs import arrow
 from rewardmix.logs.left_out import MOST_LEFT_OUT, LeftOut, as_skipped_share
 from rewardmix.logs.sources import IN_ORDER, METADATA, described
 from rewardmix.logs.writing import replacing
+from rewardmix.service.databases import WHOLE_STORE
 from rewardmix.service.records import Records
 from rewardmix.service.store import reading_store
+from rewardmix.service.versions import world_in
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,13 @@ def write_log(
         horizon: steps of a session that are written; left out, all.
         most_left_out: share of the sessions in which rows may be missing because of an unknown state.
     """
-    columns, unknown, left_out, beyond = _columns(records, until, horizon)
+    world = world_in(records)
+    columns, unknown, left_out, beyond = _columns(records, world, until, horizon)
     if not columns["episode"]:
         refuse("store", "no session with a reward", "at least one, in states that the policy knows")
     if unknown.share > most_left_out:
         found = f"states that the policy does not know in {unknown.sessions:,} of {unknown.all_sessions:,} sessions"
         refuse("store", found, f"them in at most {100 * most_left_out:g} % ({unknown.advice})")
-    world = json.loads(records.worlds()[0])
     about = {
         "num_states": world["states"],
         "num_actions": world["actions"],
@@ -121,12 +122,13 @@ class _Tally:
 
 
 def _columns(
-    records: Records, until: int | None, horizon: int | None
+    records: Records, world: dict[str, Any], until: int | None, horizon: int | None
 ) -> tuple[dict[str, list[Any]], LeftOut, int, LeftOut]:
     names = ("episode", "step", "state", "action", "reward", "propensity", "version", "arm", "next_state")
     columns: dict[str, list[Any]] = {name: [] for name in names}
     every, unknown, beyond = _Tally(), _Tally(), _Tally()
     for row in records.paid_rows(until):
+        _check_row(dict(zip(names, row, strict=True)), world)
         every.count(row)
         if horizon is not None and row[1] >= horizon:
             beyond.count(row)
@@ -136,6 +138,21 @@ def _columns(
             for name, value in zip(names, row, strict=True):
                 columns[name].append(value)
     return columns, unknown.of(every), unknown.rows, beyond.of(every)
+
+
+def _check_row(row: dict[str, Any], world: dict[str, Any]) -> None:
+    """Refuse a row that no service has written; a number below zero would be another state's or action's name."""
+    sizes = {"state": world["states"], "next_state": world["states"], "action": world["actions"]}
+    for name, value in row.items():
+        if name in ("reward", "propensity"):
+            good = isinstance(value, int | float) and math.isfinite(value)
+        elif name in sizes:
+            unknown = value is None and name != "action"
+            good = unknown or (isinstance(value, int) and 0 <= value < sizes[name])
+        else:
+            good = isinstance(value, int if name in ("step", "version") else str)
+        if not good:
+            refuse("store", f"{name} {value!r} in step {row['step']!r} of session {row['episode']!r}", WHOLE_STORE)
 
 
 def _write_columns(path: str, columns: dict[str, list[Any]], about: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import json
 import logging
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -83,7 +84,10 @@ class BackgroundLearner:
     def _refit(self, until: int) -> str:
         """Run a refit; what went wrong, or ""."""
         try:
-            code, told = self._run(json.dumps({"store": self._address, "until": until}))
+            with tempfile.TemporaryDirectory(
+                ignore_cleanup_errors=True
+            ) as folder:  # for what it would leave if it is killed
+                code, told = self._run(json.dumps({"store": self._address, "until": until, "folder": folder}))
         except OSError as error:
             return f"a refit cannot be started: {error}"
         if code:

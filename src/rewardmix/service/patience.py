@@ -20,14 +20,30 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     The server below waits for both for ever; bodies have a limit of their own (``api``), pauses between requests too.
     """
 
+    waiting: Waiting
     _due: float | None = None
     _timer: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first head."""
+        """Wait for the first head, in the place of somebody who has asked for nothing for longer if all are taken."""
         super().connection_made(_InOnePiece(transport, self.loop))
         self._wait()
+        oldest = self.waiting.oldest() if len(self.connections) > self.waiting.most else None
+        self.waiting.add(self)
+        if oldest is not None:
+            oldest.give_up()
+
+    @property
+    def host(self) -> str:
+        """The address at the other end."""
+        return self.client[0] if self.client else ""
+
+    def give_up(self) -> None:
+        """Close this connection now, and count it no more."""
+        self.waiting.remove(self)
+        self.connections.discard(self)
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Wait for the rest of a head, or no longer if it is there."""
@@ -35,6 +51,19 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._due = None
+        self._note()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._note()
+
+    def _note(self) -> None:
+        """Whether it is the client's turn: there is no request, or a part of one only."""
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            self.waiting.add(self)
+        else:
+            self.waiting.remove(self)
 
     def pause_writing(self) -> None:
         """Much is written and not taken: wait no longer than for a head."""
@@ -53,6 +82,7 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
+        self.waiting.remove(self)
         self._due = None
         self._taken()
         if self._timer is not None:
@@ -74,6 +104,41 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._timer = self.loop.call_at(self._due, self._look)
         elif self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+
+
+class Waiting:
+    """Connections on which it is the client's turn, those of each address in the order in which that began.
+
+    Attributes:
+        most: connections at a time, of all kinds.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._of: dict[str, dict[PatientProtocol, None]] = {}
+
+    def add(self, connection: PatientProtocol) -> None:
+        """It is the client's turn, for some time already or from now on."""
+        if not connection.transport.is_closing():
+            self._of.setdefault(connection.host, {}).setdefault(connection)
+
+    def remove(self, connection: PatientProtocol) -> None:
+        """It is not, or the connection is gone."""
+        of_host = self._of.get(connection.host, {})
+        of_host.pop(connection, None)
+        if not of_host:
+            self._of.pop(connection.host, None)
+
+    def oldest(self) -> PatientProtocol | None:
+        """The one that waits longest, of the address that has most of them: who opens many closes their own."""
+        if not self._of:
+            return None
+        return next(iter(self._of[max(self._of, key=lambda host: len(self._of[host]))]))
+
+
+def patient_protocol(most: int) -> type[PatientProtocol]:
+    """The protocol of one server, with so many connections at a time."""
+    return type("PatientProtocolOfServer", (PatientProtocol,), {"waiting": Waiting(most)})
 
 
 class _InOnePiece:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewardmix.service.databases import Database, RowChange
+from rewardmix._core.errors import refuse
+from rewardmix.service.databases import WHOLE_STORE, Database, RowChange
 from rewardmix.service.deciding import Decided
 
 PROMOTED, REFUSED, WAITING = "promoted", "refused", "waiting"
@@ -215,6 +216,9 @@ class Records:
     def _known_totals(self) -> dict[str, int]:
         if not self._totals:
             self._totals.update(self._ask(_TOTALS).fetchall())
+            for name in ("open", "finished", "current", "given", "held"):
+                if not isinstance(self._totals.get(name), int):
+                    refuse("store", f"the total {name!r} as {self._totals.get(name)!r}", WHOLE_STORE)
         return self._totals
 
     def set_total(self, name: str, value: int) -> None:
@@ -476,4 +480,7 @@ def _session_of(row: tuple[Any, ...]) -> SessionRow:
 
 def _step_of(row: tuple[Any, ...]) -> StepRow:
     step, state, action, propensity, node, belief, said, reward = row
+    for name, value in (("state", state if said is None else 0), ("action", action)):
+        if not isinstance(value, int) or value < 0:  # Python would count from the end
+            refuse("store", f"{name} {value!r} in step {step!r}", WHOLE_STORE)
     return StepRow(Decided(step, state, action, propensity, node, tuple(json.loads(belief))), said, reward)

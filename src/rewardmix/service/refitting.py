@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -250,15 +251,18 @@ def refit_as_asked() -> None:
     """One refit in a process of its own: what to do on standard input, the version on standard output.
 
     The input stays open as long as whoever asked is there: where it ends before the refit does, nobody waits for it.
+    Temporary files, which have sessions in them, are in a folder that whoever asked removes, or else this process.
     """
     asked = json.loads(sys.stdin.readline())
-    threading.Thread(target=_leave_with, args=(sys.stdin,), daemon=True).start()
+    tempfile.tempdir = asked["folder"]
+    threading.Thread(target=_leave_with, args=(sys.stdin, asked["folder"]), daemon=True).start()
     with suppress(AttributeError, OSError):
         os.nice(10)
     print(json.dumps({"version": refit(asked["store"], asked["until"])}), flush=True)
     os._exit(0)  # the thread still reads
 
 
-def _leave_with(stream: TextIO) -> None:
+def _leave_with(stream: TextIO, folder: str) -> None:
     stream.read()
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)

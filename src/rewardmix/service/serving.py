@@ -11,25 +11,27 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rewardmix._core.checks import as_count, as_number, refuse
 from rewardmix.planning import Plan
+from rewardmix.service.databases import readable
 from rewardmix.service.deciding import ServeSettings
 from rewardmix.service.desk import Desk, DeskLimits
+from rewardmix.service.ending import ending_in_order
 from rewardmix.service.learner import BackgroundLearner
 from rewardmix.service.refitting import RefitSettings
-from rewardmix.service.store import Store
+from rewardmix.service.store import Store, StoreDown
 from rewardmix.service.visitors import Crowd
 
 SHORTEST_TOKEN = 16
 """Characters of a token."""
 
-MOST_REQUESTS = 1000
-"""Connections and requests at a time."""
+SPARE_FILES = 100
+"""Files that a service has open beside its connections, and more."""
 
 _ENCODED = json.JSONEncoder(default=str).encode
 
@@ -45,15 +47,22 @@ class Address:
         port: from 0 (any that is free) to 65535.
         token: that requests have to carry.
         rate: requests a second of each client.
+        most_connections: at a time; beyond, one on which nobody asks is closed for each that comes.
+        proxy: address or network of a proxy, whose word for who asks (``X-Forwarded-For``) is taken; None: nobody's.
     """
 
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None
     rate: float = 5000.0
+    most_connections: int = 1000
+    proxy: str | None = None
 
     def __post_init__(self) -> None:
         as_number("rate", self.rate, above=0.0)
+        as_count("most_connections", self.most_connections)
+        if self.proxy is not None and not is_network(self.proxy):
+            refuse("proxy", repr(self.proxy), "an IP address or a network, as 127.0.0.1 or 10.0.0.0/8")
         if as_count("port", self.port, 0) > 65535:
             refuse("port", self.port, "a port from 0 to 65535")
         if self.token is None and not is_loopback(self.host):
@@ -66,6 +75,14 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_network(text: str) -> bool:
+    """Whether a text is an IP address or a network."""
+    try:
+        return bool(ipaddress.ip_network(text))
     except ValueError:
         return False
 
@@ -94,7 +111,7 @@ def serve(
     demo: bool = False,
     on_start: Callable[[str], None] | None = None,
 ) -> None:
-    """Reply requests until the process is told to stop.
+    """Reply requests until the process is told to stop (Ctrl-C, SIGTERM, SIGHUP), which is an ordinary end.
 
     Args:
         plan: what sessions are answered by.
@@ -110,15 +127,17 @@ def serve(
         import uvicorn
 
         from rewardmix.service.api import application
-        from rewardmix.service.patience import PatientProtocol
     except ImportError as error:
         raise ImportError("serve needs Starlette and uvicorn: pip install 'rewardmix[serve]'") from error
     where = address or Address()
-    with closing(listening_at(where.host, where.port)) as listening, ExitStack() as stack:
+    with ExitStack() as stack:
+        ending = stack.enter_context(ending_in_order())
+        listening = stack.enter_context(closing(listening_at(where.host, where.port)))
         kept = stack.enter_context(closing(Store(store)))
-        desk = Desk(kept, plan, settings, limits)
-        while desk.delete_old().result():
-            pass
+        with readable(store, StoreDown):
+            desk = Desk(kept, plan, settings, limits)
+            while desk.delete_old().result():
+                pass
         log_as_json(sys.stderr)
         host, port = f"[{where.host}]" if ":" in where.host else where.host, listening.getsockname()[1]
         if learning is not None:
@@ -127,22 +146,58 @@ def serve(
         if demo:
             crowd = stack.enter_context(closing(Crowd(where.host, port, where.token)))
             crowd.start()
+            stack.callback(listening.close)  # first: visitors whom nobody will answer must not wait
         app = application(desk, where.token, where.rate, crowd)
         if on_start is not None:
             on_start(f"http://{host}:{port}")
-        config = uvicorn.Config(
-            app,
-            http=PatientProtocol,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            limit_concurrency=MOST_REQUESTS,
-            timeout_graceful_shutdown=10,
-            lifespan="off",
-        )
+        server = uvicorn.Server(configured(app, where))
         gc.collect()
         gc.freeze()  # what is there before the first request is not looked through again and again
-        uvicorn.Server(config).run(sockets=[listening])
+        ending.server = server
+        server.run(sockets=[listening])
+
+
+def configured(app: Any, where: Address) -> Any:
+    """How the server below runs an application: a ``uvicorn.Config``."""
+    import uvicorn
+
+    from rewardmix.service.patience import patient_protocol
+
+    most = connections_within(where.most_connections, more_files(3 * where.most_connections + SPARE_FILES))
+    return uvicorn.Config(
+        app,
+        http=patient_protocol(most),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=where.proxy is not None,
+        forwarded_allow_ips=where.proxy or "",
+        backlog=most,
+        limit_concurrency=2 * most + 1,  # beyond what was to be closed by now, all of it is at work
+        timeout_graceful_shutdown=10,
+        lifespan="off",
+    )
+
+
+def more_files(wanted: int) -> int:
+    """How many files this process may have open, after it has asked for as many as are wanted."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with suppress(OSError, ValueError):  # some systems allow less than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        return allowed
+    return soft
+
+
+def connections_within(most: int, files: int) -> int:
+    """How many connections there may be; as many again may be at work, and as many arrive before others are closed."""
+    return max(1, min(most, (files - SPARE_FILES) // 3))
 
 
 def listening_at(host: str, port: int) -> socket.socket:
@@ -157,7 +212,7 @@ def listening_at(host: str, port: int) -> socket.socket:
         if os.name == "posix":  # elsewhere it would let another process take the same port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(MOST_REQUESTS)
+        listening.listen(socket.SOMAXCONN)
     except OSError as error:
         listening.close()
         why = f"{host}:{port} that cannot be listened at ({error.strerror})"

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rewardmix.service.databases import open_database
+from rewardmix.service.databases import open_database, readable
 from rewardmix.service.records import Records
 
 _T = TypeVar("_T")
@@ -188,7 +188,7 @@ class Store:
 @contextmanager
 def reading_store(place: str | Path) -> Iterator[Records]:
     """One moment of a store that is there, however long somebody reads and whoever else uses it."""
-    with closing(open_database(place, new=False)) as database:
+    with closing(open_database(place, new=False)) as database, readable(place, database.failures):
         database.look()
         yield Records(database)
         database.commit()

@@ -14,6 +14,7 @@ from rewardmix._core.checks import as_instance, refuse
 from rewardmix.logs.same_world import has_end
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import Plan
+from rewardmix.service.databases import WHOLE_STORE
 from rewardmix.service.records import PROMOTED, Records, StoredPolicy, Totals, VersionRow
 
 
@@ -54,7 +55,10 @@ def start_with(records: Records, policy: StoredPolicy) -> int:
     A policy that the service was not started with the last time is what new sessions get from now on. With the same one
     as before the service goes on where it was: with what it has learned since, or what was chosen by hand.
     """
-    for world in records.worlds():
+    worlds = records.worlds()
+    if not worlds and records.count_sessions():
+        refuse("store", "sessions without any version of the policy", WHOLE_STORE)
+    for world in worlds:
         if world != policy.world:
             refuse("store", "sessions of other states, actions or reward values", "a store of the same world")
     totals, given = records.totals(), records.version_of(policy.digest)
@@ -67,6 +71,22 @@ def start_with(records: Records, policy: StoredPolicy) -> int:
     records.set_total("held", 0)
     records.promote(given)
     return given
+
+
+def world_in(records: Records) -> dict[str, Any]:
+    """The states, actions and reward values that all versions of a store share."""
+    text = next(iter(records.worlds()), "")
+    try:
+        world = json.loads(text)
+        sizes = {"state_names": int(world["states"]), "action_names": int(world["actions"])}
+        named = all(len(world[names]) in (0, size) for names, size in sizes.items())
+        whole = named and bool([float(value) for value in world["reward_values"]])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        whole = False
+    if not whole:
+        what = f"{text[:40]!r} for the states, actions and reward values" if text else "no version of the policy"
+        refuse("store", what, WHOLE_STORE)
+    return dict(world)
 
 
 def told_version(row: VersionRow, totals: Totals) -> dict[str, Any]:
