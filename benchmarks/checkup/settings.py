@@ -112,9 +112,8 @@ NULLS = {
         "random (3,3,8), three grades, 3,000": Correct(20, lambda seed: _dense(seed, GRADES, 3000)),
     },
     "rare": {
-        "rewards of .01, 300": Correct(40, lambda seed: _rare(seed, 300)),
+        "rewards of .01, 300": Correct(20, lambda seed: _rare(seed, 300)),
         "rewards of .01, 3,000": Correct(20, lambda seed: _rare(seed, 3000)),
-        "rewards of .01, 20,000": Correct(4, lambda seed: _rare(seed, 20_000)),
     },
     "surplus": {
         "two types, four fitted, 300": Correct(40, lambda seed: _dense(seed, BINARY, 300, fitted=4)),

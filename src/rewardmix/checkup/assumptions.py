@@ -21,7 +21,7 @@ from rewardmix.checkup.association import association, trend
 from rewardmix.checkup.p_values import Answer, chi_squared, upper, without_last_digits
 from rewardmix.checkup.surplus import fitted_episodes
 from rewardmix.checkup.walks import CheckedEpisodes, Walked, parts_of_model, walk_over
-from rewardmix.checkup.within_episodes import ask_within_episodes, deviations_of
+from rewardmix.checkup.within_episodes import ask_within_episodes, deviations_of, lack_of_pairs
 from rewardmix.episodes import Episodes
 from rewardmix.facts import Fact
 from rewardmix.model import RewardMixingMDP
@@ -155,6 +155,8 @@ def _one_more(data: CheckedEpisodes, model: RewardMixingMDP, seed: int) -> Answe
     The test holds whatever the rival is, so it is not fitted to more episodes than it takes to see a rare type: the
     likelihood of a context too many is flat, and climbing it took most of the time of a fit.
     """
+    if reason := lack_of_pairs(data):
+        return math.nan, reason
     fitted = fitted_episodes(len(data))
     rest = data[~fitted]
     if len(rest) < 2 or not rest.lengths.any() or not data.lengths[fitted].any():
