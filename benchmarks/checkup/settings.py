@@ -13,10 +13,10 @@ from rewardmix import Episodes, logs, plan, problems, simulate, uniform
 from rewardmix.model import RewardMixingMDP
 
 NULL_EPISODES = 2000
-POWER_SIZES = {3000: 10, 30_000: 3}
+POWER_SIZES = {3000: 12, 30_000: 6}
 """Episodes of a broken world, and logs of each."""
 
-SHORT_EPISODES = {1000: 10, 3000: 10, 10_000: 3}
+SHORT_EPISODES = {1000: 20, 3000: 20, 10_000: 6}
 """Episodes of worlds with three types that two are fitted to, and logs of each."""
 LEVEL = 0.01
 
@@ -128,6 +128,6 @@ ROWS = 1_000_000
 """Of the log whose fit is timed: 12 states, 3 actions, 12 steps, two types."""
 
 RIVAL_EPISODES = 20_000
-RIVAL_LOGS = 3
+RIVAL_LOGS = 4
 RARE_TYPES = {"no third type": 0.0, "a third type of 2 %": 0.02, "a third type of a third": 1 / 3}
 """Share of a third type that the rival has to find, from its 5,000 episodes."""
