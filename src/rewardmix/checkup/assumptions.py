@@ -164,7 +164,9 @@ def _one_more(data: CheckedEpisodes, model: RewardMixingMDP, seed: int) -> Answe
     rival = recover(data.episodes[fitted], num_contexts=model.num_contexts + 1, seed=seed).model
     parts = parts_of_model(model, rest)
     walked = walk_over(rest, parts, parts_of_model(rival, rest))
-    return upper(deviations_of(rest, parts, walked, [score_kernels.JOINED])[0][0])
+    (deviation,), parameters = deviations_of(rest, parts, walked, [score_kernels.JOINED])
+    reason = lack_of_pairs(data, parameters)  # no resamples here: each would take a rival of its own
+    return (math.nan, reason) if reason else upper(deviation)
 
 
 def _moves(data: CheckedEpisodes, walked: Walked) -> Answer:

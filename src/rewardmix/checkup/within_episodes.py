@@ -77,12 +77,15 @@ def ask_within_episodes(data: CheckedEpisodes, parts: Parts, walked: Walked, see
     return answers
 
 
-def lack_of_pairs(data: CheckedEpisodes) -> str:
-    """Why nothing can be asked about how rewards of an episode hang together, or ""."""
-    paired = count_paired(data)
-    if paired >= _FEWEST_PAIRED:
+def lack_of_pairs(data: CheckedEpisodes, parameters: int = 0) -> str:
+    """Why nothing can be asked about how rewards of an episode hang together, or "".
+
+    With ``parameters``: without resamples, which so many make necessary where pairs are few.
+    """
+    paired, fewest = count_paired(data), max(_FEWEST_PAIRED, _PAIRED_PER_PARAMETER * parameters)
+    if paired >= fewest:
         return ""
-    return f"{paired} episodes have two rewards other than the most frequent one, and it takes {_FEWEST_PAIRED}"
+    return f"{paired} episodes have two rewards other than the most frequent one, and it takes {fewest}"
 
 
 def count_paired(data: CheckedEpisodes) -> int:
