@@ -13,10 +13,10 @@ from rewardmix import Episodes, logs, plan, problems, simulate, uniform
 from rewardmix.model import RewardMixingMDP
 
 NULL_EPISODES = 2000
-POWER_SIZES = {3000: 10, 30_000: 3}
+POWER_SIZES = {3000: 12, 30_000: 6}
 """Episodes of a broken world, and logs of each."""
 
-SHORT_EPISODES = {1000: 10, 3000: 10, 10_000: 3}
+SHORT_EPISODES = {1000: 20, 3000: 20, 10_000: 6}
 """Episodes of worlds with three types that two are fitted to, and logs of each."""
 LEVEL = 0.01
 
@@ -112,9 +112,8 @@ NULLS = {
         "random (3,3,8), three grades, 3,000": Correct(20, lambda seed: _dense(seed, GRADES, 3000)),
     },
     "rare": {
-        "rewards of .01, 300": Correct(40, lambda seed: _rare(seed, 300)),
+        "rewards of .01, 300": Correct(20, lambda seed: _rare(seed, 300)),
         "rewards of .01, 3,000": Correct(20, lambda seed: _rare(seed, 3000)),
-        "rewards of .01, 20,000": Correct(4, lambda seed: _rare(seed, 20_000)),
     },
     "surplus": {
         "two types, four fitted, 300": Correct(40, lambda seed: _dense(seed, BINARY, 300, fitted=4)),
@@ -129,6 +128,6 @@ ROWS = 1_000_000
 """Of the log whose fit is timed: 12 states, 3 actions, 12 steps, two types."""
 
 RIVAL_EPISODES = 20_000
-RIVAL_LOGS = 3
+RIVAL_LOGS = 4
 RARE_TYPES = {"no third type": 0.0, "a third type of 2 %": 0.02, "a third type of a third": 1 / 3}
 """Share of a third type that the rival has to find, from its 5,000 episodes."""

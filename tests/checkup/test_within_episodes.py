@@ -78,6 +78,7 @@ def test_scores_are_not_asked_where_hardly_an_episode_has_two_rare_rewards():
     findings = {one.assumption: one for one in check(rare_log(2, 300)).findings}
     assert not findings["copying"].broken
     assert math.isnan(findings["copying"].p_value)
+    assert findings["one type short"].reason == findings["copying"].reason
     assert findings["copying"].sentence.startswith("Not asked whether a reward does not depend on the one before")
     assert "have two rewards other than the most frequent one, and it takes 10." in findings["copying"].sentence
 

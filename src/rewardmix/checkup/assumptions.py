@@ -23,7 +23,7 @@ from rewardmix.checkup.p_values import Answer, chi_squared, upper, without_last_
 from rewardmix.checkup.surplus import fitted_episodes
 from rewardmix.checkup.transition_types import transition_gain
 from rewardmix.checkup.walks import CheckedEpisodes, Walked, parts_of_model, walk_over
-from rewardmix.checkup.within_episodes import ask_within_episodes, deviations_of
+from rewardmix.checkup.within_episodes import ask_within_episodes, deviations_of, lack_of_pairs
 from rewardmix.episodes import Episodes
 from rewardmix.facts import Fact
 from rewardmix.model import RewardMixingMDP
@@ -191,6 +191,8 @@ def _one_more(data: CheckedEpisodes, model: RewardMixingMDP, seed: int) -> Answe
     The test holds whatever the rival is, so it is not fitted to more episodes than it takes to see a rare type: the
     likelihood of a context too many is flat, and climbing it took most of the time of a fit.
     """
+    if reason := lack_of_pairs(data):
+        return math.nan, reason
     fitted = fitted_episodes(len(data))
     rest = data[~fitted]
     if len(rest) < 2 or not rest.lengths.any() or not data.lengths[fitted].any():
@@ -198,7 +200,9 @@ def _one_more(data: CheckedEpisodes, model: RewardMixingMDP, seed: int) -> Answe
     rival = recover(data.episodes[fitted], num_contexts=model.num_contexts + 1, seed=seed).model
     parts = parts_of_model(model, rest)
     walked = walk_over(rest, parts, parts_of_model(rival, rest))
-    return upper(deviations_of(rest, parts, walked, [score_kernels.JOINED])[0][0])
+    (deviation,), parameters = deviations_of(rest, parts, walked, [score_kernels.JOINED])
+    reason = lack_of_pairs(data, parameters)  # no resamples here: each would take a rival of its own
+    return (math.nan, reason) if reason else upper(deviation)
 
 
 def _moves(data: CheckedEpisodes, walked: Walked) -> Answer:

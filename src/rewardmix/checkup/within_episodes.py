@@ -58,10 +58,9 @@ Answers = dict[str, Answer]
 
 def ask_within_episodes(data: CheckedEpisodes, parts: Parts, walked: Walked, seed: int) -> Answers:
     """The answers to all questions of ``COLUMNS``."""
-    paired = count_paired(data)
-    if paired < _FEWEST_PAIRED:
-        reason = f"{paired} episodes have two rewards other than the most frequent one, and it takes {_FEWEST_PAIRED}"
+    if reason := lack_of_pairs(data):
         return dict.fromkeys(COLUMNS, (math.nan, reason))
+    paired = count_paired(data)
     fewer = fewer_types(data, parts)
     tests = [ScoreTest.of(data, parts, walked)]
     if fewer is not None:
@@ -76,6 +75,17 @@ def ask_within_episodes(data: CheckedEpisodes, parts: Parts, walked: Walked, see
     if fewer is not None and fewer[0].size == 1:
         answers["switching"] = (math.nan, ONE_TYPE)
     return answers
+
+
+def lack_of_pairs(data: CheckedEpisodes, parameters: int = 0) -> str:
+    """Why nothing can be asked about how rewards of an episode hang together, or "".
+
+    With ``parameters``: without resamples, which so many make necessary where pairs are few.
+    """
+    paired, fewest = count_paired(data), max(_FEWEST_PAIRED, _PAIRED_PER_PARAMETER * parameters)
+    if paired >= fewest:
+        return ""
+    return f"{paired} episodes have two rewards other than the most frequent one, and it takes {fewest}"
 
 
 def count_paired(data: CheckedEpisodes) -> int:
