@@ -1,9 +1,9 @@
 """Are types that move differently, and rewards that depend on the next state, found where they are, and only there?
 
-python -m benchmarks.forms.run [--quick] [--parts logs,others]
+python -m benchmarks.forms.run [--quick] [--parts logs,others,large]
 
 logs: share of the logs of a world in which each of the two is called broken.
-others: the same in more worlds in which there is nothing to be found.
+others, large: the same in more worlds in which there is nothing to be found.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ def logs(quick: bool) -> Iterator[dict[str, Any]]:
 def others(quick: bool) -> Iterator[dict[str, Any]]:
     """Those of the second."""
     return alarms_in(settings.OTHERS, quick)
+
+
+def large(quick: bool) -> Iterator[dict[str, Any]]:
+    """Those of the third."""
+    return alarms_in(settings.LARGE, quick)
 
 
 def alarms_in(worlds: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
@@ -52,4 +57,4 @@ def alarms_in(worlds: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    run(__doc__, "forms", {"logs": logs, "others": others}, analysis.told)
+    run(__doc__, "forms", {"logs": logs, "others": others, "large": large}, analysis.told)

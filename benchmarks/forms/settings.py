@@ -66,6 +66,10 @@ OTHERS: dict[str, tuple[str, Callable[[int, int], Episodes]]] = {
     "lock": ("", _log("lock")),
     "riverswim": ("", _log("riverswim")),
     "random (6,3,12), sessions that end": ("", ending),
+}
+"""More worlds in which there is nothing to be found: sure moves, rare rewards, ends."""
+
+LARGE: dict[str, tuple[str, Callable[[int, int], Episodes]]] = {
     "random (60,4,10)": ("", _log("random", states=60, actions=4, horizon=10, contexts=2)),
 }
-"""More worlds in which there is nothing to be found: with names, sure moves, ends, many states."""
+"""The same with so many states that most state-actions are hardly ever visited."""

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.forms.settings import OTHERS, WORLDS
+from benchmarks.forms.settings import LARGE, OTHERS, WORLDS
 from benchmarks.forms.worlds import dose, funnel, rooms
 
 from rewardmix import Episodes, check, fit, problems, simulate, uniform
@@ -17,7 +17,7 @@ from rewardmix.checkup.transition_types import _transitions, transition_gain
 from rewardmix.recovery.bags import Bags
 from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, m_step, penalty
 
-NOTHING = {name: make for name, (planted, make) in {**WORLDS, **OTHERS}.items() if not planted}
+NOTHING = {name: make for name, (planted, make) in {**WORLDS, **OTHERS, **LARGE}.items() if not planted}
 
 
 def by_name(checkup):

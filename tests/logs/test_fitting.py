@@ -238,5 +238,5 @@ def test_a_log_that_breaks_an_assumption_is_told_of():
     honest = logs.fit(simulate_broken(model, 4000, 1), resamples=0, share_held_out=0.0)
     assert honest.info.checkup.broken == ()
     moving = logs.fit(simulate_broken(model, 4000, 1, moves=0.3), resamples=0, share_held_out=0.0)
-    assert [finding.assumption for finding in moving.info.checkup.broken] == ["moves"]
+    assert [finding.assumption for finding in moving.info.checkup.broken] == ["transition types", "moves"]
     assert moving.info.checkup.broken[0].sentence in moving.info.sentences
