@@ -47,7 +47,6 @@ DOORS = {
 """Foreign library -> the rooms or files that may import it."""
 
 LONG: dict[str, str] = {
-    "service/databases.py": "two databases behind one interface, side by side",
     "logs/checking.py": "the kinds of problems of rows, the kernels that count them, and how each is named",
     "moments.py": "one noun: the counts, how they are checked, added and stored, and what they estimate",
     "planning/backups.py": "every compiled backward step of planning, side by side",

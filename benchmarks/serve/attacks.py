@@ -60,6 +60,8 @@ WITH_TOKEN = (
     _attack("every odd value in every field", damage.odd, "200,404,409,422", "422"),
     _attack("bytes that are not HTTP, or two requests in one", damage.garbled, "400,401,404,405,closed", "400"),
     *(_attack(f"injected text: {place}", tries, allowed) for place, (tries, allowed) in intrusion.FIELDS.items()),
+    _attack("keys that another visitor has begun with", intrusion.visitors_keys, "409"),
+    _attack("visitors with odd ids, to be forgotten", intrusion.visitors_forgotten, "forgotten"),
     _attack("sessions that are begun and abandoned", crowding.abandoned, "200"),
     _attack("... and others are answered as before", crowding.answered, "200"),
     _attack("told again: unknown states as they were said", intrusion.told_again, "the same text"),
@@ -74,7 +76,9 @@ WITHOUT_TOKEN = (
     _attack("requests by a name that another site points here", intrusion.other_hosts, "403"),
     _attack("forms and scripts of other pages", intrusion.other_pages, "405,415"),
     _attack("sessions beyond --most-open", crowding.too_many, "200,503", "200,503"),
+    _attack("silent connections beyond --most-connections; others meanwhile", crowding.silent, "200", "200"),
     _attack("requests beyond --rate", crowding.too_fast, "200,429", "200,429"),
+    _attack("requests beyond --rate, each in the name of another client", crowding.as_others, "429,200", "429"),
 )
 
 
@@ -90,7 +94,8 @@ def rows(quick: bool) -> Iterator[dict[str, Any]]:
     with attacked("--rate", "1e6") as target:
         for attack in WITH_TOKEN:
             yield tried(attack, target, quick)
-    with attacked("--rate", "100", "--most-open", "100", token="") as target:
+    few = ("--most-connections", str(crowding.MOST_CONNECTIONS))
+    with attacked("--rate", "100", "--most-open", "100", *few, token="") as target:
         for attack in WITHOUT_TOKEN:
             yield tried(attack, target, quick)
 

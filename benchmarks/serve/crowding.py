@@ -13,6 +13,9 @@ from collections.abc import Iterator
 
 from benchmarks.serve.hostile import STATES, Target, hear, request, say
 
+MOST_CONNECTIONS = 50
+"""Of a service that is to have too many."""
+
 LONGEST = 40.0
 """Seconds after which a slow client counts as not given up: the service says 10."""
 
@@ -93,12 +96,35 @@ def too_many(target: Target, quick: bool) -> Iterator[str]:
         time.sleep(0.02)  # below the rate
 
 
+def silent(target: Target, quick: bool) -> Iterator[str]:
+    """Many times more connections than there may be, on which nothing or a part of a request is said."""
+    with contextlib.ExitStack() as stack:
+        for number in range(MOST_CONNECTIONS * (4 if quick else 10)):
+            line = stack.enter_context(socket.create_connection(("127.0.0.1", target.port), timeout=60))
+            with contextlib.suppress(ConnectionError):
+                line.sendall(SLOW[number % len(SLOW)])
+            if number % 20 == 19:
+                yield say(target.port, request("GET", "/v1/health", token="")).status
+                time.sleep(0.02)  # below the rate
+
+
 def too_fast(target: Target, quick: bool) -> Iterator[str]:
     """Requests in one go: the first answers are taken when all were sent."""
-    sent = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    yield from _in_one_go(target, b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n", quick)
+
+
+def as_others(target: Target, quick: bool) -> Iterator[str]:
+    """The same in the name of as many others."""
+    sent = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 10.0.%d.%d\r\n\r\n"
+    yield from _in_one_go(target, sent, quick)
+
+
+def _in_one_go(target: Target, sent: bytes, quick: bool) -> Iterator[str]:
     lines = [socket.create_connection(("127.0.0.1", target.port), timeout=60) for _ in range(20)]
-    for line in lines:
-        line.sendall(sent * (60 if quick else 200))
+    count = 60 if quick else 200
+    for number, line in enumerate(lines):
+        named = [sent % (number, other) if b"%d" in sent else sent for other in range(count)]
+        line.sendall(b"".join(named))
     for line in lines:
         line.shutdown(socket.SHUT_WR)
         found = b""

@@ -21,7 +21,8 @@ MALFORMED = (
     b'{"state": NaN}', b'{"state": Infinity}', b'{"state": -Infinity}', b'{"state": 1e400}', b"[" * 8000,
     b'{"a":' * 2700 + b"1", b'{"state": "\\ud800"}', b'{"state": 0} {"state": 0}', b'{"state": 0', b"\x00" * 100,
     b'{"state": 0x10}', b'{"state": 01}', b'{"state": ' + b"9" * 5000 + b"}",
-    b'{"state": "home", "more": 1}', b'{"hold": 7}',
+    b'{"state": "home", "more": 1}', b'{"hold": 7}', b'{"state": 0, "state": 1}', b'{"step": 0, "reward": 1, "state": 0, "step": 1}',
+    b'{"hold": true, "hold": false}',
 )  # fmt: skip
 
 GARBLED = (
@@ -113,3 +114,9 @@ def garbled(target: Target, quick: bool) -> Iterator[str]:
     body = b"0\r\n\r\n" + smuggled
     both = request("POST", "/v1/sessions", body, (b"Transfer-Encoding: chunked",))
     yield say(target.port, both).status
+    with socket.create_connection(("127.0.0.1", target.port), timeout=30) as line:
+        line.sendall(both.replace(b"Connection: close", b"X: x"))
+        told = b""
+        while piece := line.recv(65536):  # it has to close the connection, too
+            told += piece
+    yield "two answers" if told.count(b"HTTP/1.1 ") > 1 else told[9:12].decode()
