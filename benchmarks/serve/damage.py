@@ -21,7 +21,8 @@ MALFORMED = (
     b'{"state": NaN}', b'{"state": Infinity}', b'{"state": -Infinity}', b'{"state": 1e400}', b"[" * 8000,
     b'{"a":' * 2700 + b"1", b'{"state": "\\ud800"}', b'{"state": 0} {"state": 0}', b'{"state": 0', b"\x00" * 100,
     b'{"state": 0x10}', b'{"state": 01}', b'{"state": ' + b"9" * 5000 + b"}",
-    b'{"state": "home", "more": 1}', b'{"hold": 7}', b'{"state": 0, "state": 1}', b'{"step": 0, "reward": 1, "state": 0, "step": 1}',
+    b'{"state": "home", "more": 1}', b'{"hold": 7}', b'{"state": 0, "state": 1}',
+    b'{"step": 0, "reward": 1, "state": 0, "step": 1}',
     b'{"hold": true, "hold": false}',
 )  # fmt: skip
 
