@@ -49,7 +49,7 @@ def callers():
 
 def test_a_role_belongs_to_one_caller():
     found = callers()
-    assert set(found) == set(Role.__members__)
+    assert set(found) == set(Role.__members__) - {"RIVAL_STARTS"}  # of benchmarks.online.baselines
     for role, where in found.items():
         if role == "PROBLEM":  # a problem is what its bare seed makes it, one family or another
             assert all(one.startswith("problems/") for one in where)

@@ -331,10 +331,10 @@ def test_the_episodes_may_say_how_many_types_there_are():
 
 
 class Fickle(gymnasium.Wrapper):
-    """A shop whose visitor becomes somebody else at every other step."""
+    """A shop whose visitor becomes somebody else at every fourth step."""
 
     def step(self, action):
-        if self.env.unwrapped.np_random.random() < 0.5:
+        if self.env.unwrapped.np_random.random() < 0.25:
             inner = self.env.unwrapped
             inner._context = int(inner.np_random.integers(inner.model.num_contexts))
         return self.env.step(action)

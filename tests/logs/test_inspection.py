@@ -155,7 +155,7 @@ def test_the_dry_run_tells_repairs_sizes_and_assumptions(tmp_path):
     assert any("actions followed rewards" in line for line in lines)
     assert any("seen together in an episode" in line for line in lines)
     at = lines.index("assumptions, asked of 500 episodes:")
-    assert len(lines[at + 1 :]) == 6
+    assert len(lines[at + 1 :]) == 8
     assert list(tmp_path.iterdir()) == [tmp_path / "clicks.csv"]
 
 

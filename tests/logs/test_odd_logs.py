@@ -308,7 +308,7 @@ def test_rows_without_an_episode_are_told_from_the_episode_beside_them(given):
     source = given(table(episode=ids, step=[0, 0, 1, 0, 0, 0]))
     with pytest.raises(InputError, match="found 1 kind of problems in 2 of 5 episodes.*\n.*rows without an episode: 2"):
         logs.read(source)
-    log = logs.read(source, skip_bad=True)
+    log = logs.read(source, skip_bad=0.4)
     assert log.episodes().lengths.tolist() == [2, 1, 1]
     assert logs.posterior_types(WORLD, log).column("episode").to_pylist() == [-(2**63), 8, 9]
 

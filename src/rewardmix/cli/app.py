@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def with_shares(arguments: Sequence[str]) -> list[str]:
     """What was typed, ``--skip-bad`` without a number behind it with the share that it stands for."""
     out: list[str] = []
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in zip(arguments, [*arguments, ""][1:], strict=True):
         number = re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|inf", following)
         alone = word == "--skip-bad" and "--" not in out and not number
         out.append(f"--skip-bad={SKIPPED}" if alone else word)

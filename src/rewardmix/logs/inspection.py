@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from rewardmix._core.brevity import short
 from rewardmix._core.checks import as_count, as_seed
 from rewardmix.checkup import Checkup, check_assumptions
 from rewardmix.episodes import Episodes
@@ -15,6 +16,7 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery import choose_contexts
 
 
+@short
 @dataclass(frozen=True, eq=False)
 class LogCheckup(Checkup):
     """Whether the assumptions hold in a log, and what is to be said of the log before.
