@@ -80,6 +80,16 @@ def test_errors_and_usage_reach_a_terminal_escaped(tmp_path):
         check_clean(sent)
 
 
+def test_an_option_without_its_value_is_one_line(tmp_path):
+    """typer shows no usage for it, and began it in another way than all other errors."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rewardmix", "simulate", "shop", "--out=x.json", "--seed"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "rewardmix: Option '--seed' requires an argument.\n"
+
+
 def test_every_character_that_a_terminal_obeys_is_escaped_and_no_other():
     obeyed = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))}
     obeyed |= set("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -122,7 +122,10 @@ def _end(error: BaseException) -> NoReturn:
             echo(line, err=True)
     if hasattr(error, "show") and hasattr(error, "exit_code"):  # of how a command is typed: typer has words for that
         error.message = visible(error.message)  # type: ignore[attr-defined]
-        error.show()
+        if getattr(error, "ctx", None) is None:  # without a command there is no usage to show with it
+            echo(f"rewardmix: {error.message}", err=True)
+        else:
+            error.show()
         sys.exit(error.exit_code)
     message, code = outcome(error)
     echo(f"rewardmix: {' '.join(message.split())}", err=True)
