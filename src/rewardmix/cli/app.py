@@ -121,10 +121,11 @@ def _end(error: BaseException) -> NoReturn:
         for line in traceback.format_exc().splitlines():
             echo(line, err=True)
     if hasattr(error, "show") and hasattr(error, "exit_code"):  # of how a command is typed: typer has words for that
-        error.message = visible(error.message)  # type: ignore[attr-defined]
+        text = visible(getattr(error, "message", ""))
         if getattr(error, "ctx", None) is None:  # without a command there is no usage to show with it
-            echo(f"rewardmix: {error.message}", err=True)
+            echo(f"rewardmix: {text}", err=True)
         else:
+            error.message = text  # type: ignore[attr-defined]
             error.show()
         sys.exit(error.exit_code)
     message, code = outcome(error)
