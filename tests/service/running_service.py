@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -87,13 +88,32 @@ def with_source(variables):
     return {**os.environ, "PYTHONPATH": paths, **variables}
 
 
+def hold_up(store):
+    """Keep a store at one job until the event that is returned is set: what is asked meanwhile comes together next."""
+    begun, go_on = threading.Event(), threading.Event()
+    store.submit(lambda records: (begun.set(), go_on.wait(300)))
+    assert begun.wait(300)
+    return go_on
+
+
+def _take_signals():
+    """Take signals as usual: where the tests run under nohup, a service would ignore SIGHUP as they do."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+hear_signals = _take_signals if os.name == "posix" else None
+"""What a process does before it becomes a service."""
+
+
 @contextlib.contextmanager
 def as_process(source, store, port, *options, log=None):
     """``rewardmix serve`` once it answers; killed at the end."""
     command = [sys.executable, "-m", "rewardmix", "serve", str(source), "--store", str(store), "--port", str(port)]
     log = log or Path(store).with_suffix(".log")
     with open(log, "ab") as file:
-        process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=with_source({}))
+        process = subprocess.Popen(
+            [*command, *options], stdout=file, stderr=file, env=with_source({}), preexec_fn=hear_signals
+        )
     try:
         while not answers(port):
             assert process.poll() is None, log.read_text()

@@ -14,7 +14,7 @@ from rewardmix.service import Address
 from rewardmix.service.api import LONGEST_CLIENT
 from rewardmix.service.pace import Pace
 from rewardmix.service.serving import SPARE_FILES, connections_within, more_files
-from service.running_service import Client, in_thread, need_server
+from service.running_service import Client, hold_up, in_thread, need_server
 
 need_server()
 
@@ -99,10 +99,10 @@ def test_the_first_to_wait_is_the_first_to_go(desk_of):
 
 
 def test_a_request_that_is_worked_on_is_not_closed(desk_of):
-    desk, hold = desk_of(), threading.Event()
+    desk = desk_of()
     with in_thread(desk, most_connections=MOST) as client:
         port, told = client.connection.port, []
-        desk.store.submit(lambda records: hold.wait(300))
+        hold = hold_up(desk.store)
         asking = threading.Thread(target=lambda: told.append(client.ask("POST", "/v1/sessions", {"state": "home"})[0]))
         asking.start()
         while not desk.store._jobs.qsize():

@@ -15,7 +15,7 @@ import rewardmix as rm
 from rewardmix.service import Desk, RefitSettings, ServeSettings
 from rewardmix.service.ending import ENDS, ending_in_order
 from rewardmix.service.learner import BackgroundLearner
-from service.running_service import Client, as_process, free_port, need_server, with_source
+from service.running_service import Client, as_process, free_port, hear_signals, need_server, with_source
 
 need_server()
 
@@ -38,7 +38,7 @@ def test_a_signal_is_an_ordinary_end(saved, tmp_path, number):
         client = Client(port)
         session = client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
         process.send_signal(number)
-        assert process.wait() == 0
+        assert process.wait(300) == 0
         client.close()
     assert [path.name for path in store.parent.iterdir()] == [store.name]
     assert session.encode() in store.read_bytes()
@@ -52,12 +52,14 @@ def test_the_demo_leaves_no_temporary_files(tmp_path, number):
     command = [sys.executable, "-m", "rewardmix", "serve", "--demo", "--port", "0"]
     place = with_source({"TMPDIR": str(tmp_path / "temporary")})
     with open(tmp_path / "log", "w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=place)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env=place, preexec_fn=hear_signals
+        )
     try:
         assert process.stdout.readline().startswith("serving at")
         assert list((tmp_path / "temporary").iterdir())
         process.send_signal(number)
-        assert process.wait() == 0
+        assert process.wait(300) == 0
     finally:
         process.kill()
         process.wait()

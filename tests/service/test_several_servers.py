@@ -10,7 +10,7 @@ import pytest
 
 from rewardmix.service import Desk, ServeSettings, Store
 from rewardmix.service.messages import Begin, Choose, Observed
-from service.running_service import in_thread, need_server
+from service.running_service import hold_up, in_thread, need_server
 from service.visitors import Visitor, check_store, finish, played
 
 
@@ -95,11 +95,10 @@ def test_an_id_that_is_no_text_takes_no_other_session_down(postgres, desks_at):
     """Requests share a transaction: one that the store would refuse must not get there."""
     need_server()
     (desk,) = desks_at(postgres.fresh(), 1)
-    hold = threading.Event()
     with in_thread(desk) as client, in_thread(desk) as other:
         session = client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
         told, answers = {"step": 0, "reward": 1, "state": "list"}, []
-        desk.store.submit(lambda records: hold.wait(300))
+        hold = hold_up(desk.store)
         asked = [(client, session), (other, "%00")]
         threads = [
             threading.Thread(
@@ -120,12 +119,12 @@ def test_an_id_that_is_no_text_takes_no_other_session_down(postgres, desks_at):
 def test_a_transaction_is_few_ways_to_the_server_and_back(postgres, desks_at, monkeypatch):
     """Reading and writing are one way each, for one session and for thirty."""
     (desk,) = desks_at(postgres.fresh(), 1)
-    sent, hold, send = [], threading.Event(), desk.store.database._send
+    sent, send = [], desk.store.database._send
     ids = [desk.begin(Begin("home", None)).result().body["session"] for _ in range(30)]
     monkeypatch.setattr(desk.store.database, "_send", lambda: (sent.append(1), send())[1])
     desk.go_on(ids[0], Observed(0, 1.0, "list")).result()
     assert len(sent) == 2
-    desk.store.submit(lambda records: hold.wait(300))
+    hold = hold_up(desk.store)
     told = [desk.go_on(id, Observed(0, 1.0, "list" if number % 2 else None)) for number, id in enumerate(ids[1:])]
     told += [desk.begin(Begin("home", f"key {number}")) for number in range(30)]
     sent.clear()

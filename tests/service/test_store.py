@@ -1,7 +1,6 @@
 """The store: jobs are whole or not there, alone or together."""
 
 import sqlite3
-import threading
 
 import pytest
 
@@ -10,6 +9,7 @@ from rewardmix.service.databases import is_store, open_database
 from rewardmix.service.messages import Begin, Observed
 from rewardmix.service.records import PROMOTED, NewSession, Records, StoredPolicy, VersionRow
 from rewardmix.service.store import Store, StoreDown
+from service.running_service import hold_up
 
 
 def versioned(records, digest, plan=b"plan"):
@@ -67,11 +67,11 @@ def test_a_full_disk_refuses_whole_jobs_and_the_store_recovers(store):
 
 def test_who_only_reads_is_answered_beside_writes_that_fail(store, desk_of):
     """Jobs that wait at the same moment share a transaction, but what only reads does not fail with what writes."""
-    desk, hold = desk_of(), threading.Event()
+    desk = desk_of()
     session = desk.begin(Begin("home", None)).result().body["session"]
     ask = store.database.ask
     ask(f"PRAGMA max_page_count={ask('PRAGMA page_count').fetchone()[0]}")
-    store.submit(lambda records: hold.wait(300))  # so that what follows waits, and is worked on together
+    hold = hold_up(store)
     large = store.submit(lambda records: versioned(records, "large", b"x" * 100_000))
     told = [desk.count(), desk.show(session), desk.versions(), desk.policy()]
     hold.set()
@@ -87,8 +87,7 @@ def test_jobs_of_one_transaction_see_what_those_before_them_did(store, desk_of):
     """Sessions are read ahead for all jobs; what a job has changed is not told as it was before."""
     desk = desk_of()
     ids = [desk.begin(Begin("home", None, "anna")).result().body["session"] for _ in range(3)]
-    hold = threading.Event()
-    store.submit(lambda records: hold.wait(300))  # so that what follows waits, and shares a transaction
+    hold = hold_up(store)
     told = [desk.go_on(ids[0], Observed(step, 1.0, "list")) for step in range(3)]
     told += [desk.go_on(ids[1], Observed(0, 1.0, None)), desk.go_on(ids[1], Observed(0, 1.0, None))]
     again = desk.go_on(ids[1], Observed(1, 1.0, "list"))
@@ -111,8 +110,7 @@ def test_who_falls_silent_takes_nothing_from_what_was_read_ahead(store, desk_of,
     for id in ids[:5]:
         desk.go_on(id, Observed(0, 1.0, "list")).result()
     now[0] += 20.0
-    hold, asked = threading.Event(), []
-    store.submit(lambda records: hold.wait(300))
+    hold, asked = hold_up(store), []
     told = [desk.begin(Begin("home", f"key {number}")) for number in range(3)]
     told += [desk.go_on(id, Observed(1, 1.0, "item")) for id in ids[:5]] + [
         desk.go_on(ids[5], Observed(0, 1.0, "list"))
