@@ -87,7 +87,7 @@ def test_a_server_is_told_to_stop():
 
     with ending_in_order() as ending:
         ending.server = Server()
-        signal.raise_signal(ENDS[-1])
+        signal.raise_signal(signal.SIGTERM)
         assert ending.server.should_exit
 
 
