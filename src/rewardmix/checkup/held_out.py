@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rewardmix._core.checks import Floats
 from rewardmix._core.portable import exps
 from rewardmix._core.widths import symbol_width
+from rewardmix.checkup.walks import LEAST_PROBABILITY
 from rewardmix.episodes import Episodes
 from rewardmix.model import state_action
 from rewardmix.recovery.bags import Bags, merge_bags
@@ -54,9 +55,6 @@ SPREAD = 0.5
 
 REWARD_PRIOR = 1.0
 """Pseudo-counts at the average of a law of rewards."""
-
-_LEAST_PROBABILITY = 1e-6
-"""Of a symbol in a held-out episode."""
 
 _TOLERANCE = 1e-6
 """Gain an episode below which an ascent ends."""
@@ -201,4 +199,4 @@ def likeliest(bags: Bags, starts: list[Mixture], average: Floats, prior: Floats)
 
 def held_out_logliks(bags: Bags, mixture: Mixture) -> Floats:
     """(P,) log-likelihood of each episode; nothing that happens is taken for impossible."""
-    return logliks(bags, Mixture(mixture.weights, np.maximum(mixture.laws, _LEAST_PROBABILITY)))
+    return logliks(bags, Mixture(mixture.weights, np.maximum(mixture.laws, LEAST_PROBABILITY)))
