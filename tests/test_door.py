@@ -103,7 +103,7 @@ def test_devices_are_no_place_for_results(path):
         (OSError("odd"), 1, "rewardmix: odd"),
         (MemoryError("Unable to allocate 9 GiB"), 1, "rewardmix: out of memory: Unable to allocate 9 GiB"),
         (MemoryError(), 1, "rewardmix: out of memory"),
-        (ImportError("needs rewardmix[data]"), 2, "rewardmix: needs rewardmix[data]"),
+        (ImportError("needs rewardmix[logs]"), 2, "rewardmix: needs rewardmix[logs]"),
         (
             KeyError("world"),
             70,

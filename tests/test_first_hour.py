@@ -125,7 +125,7 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
     assert said["learn"]["answer"]["value"] == pytest.approx(said["evaluate"]["value"], abs=1e-12)
     assert said["evaluate"]["exact"] is True
     assert said["fit"]["episodes"] == said["check"]["episodes"] == said["posterior"]["episodes"] == 300
-    assert {row["name"] for row in said["envs"]["problems"]} >= {"shop", "coupons"}
+    assert {row["name"] for row in said["envs"]["problems"]} >= {"shop", "grid"}
     assert said["plan"]["lower"] <= said["plan"]["upper"]
 
 

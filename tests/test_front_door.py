@@ -1,11 +1,11 @@
-"""What people type first: names, environments of any kind, tables of their own."""
+"""What people type first: names, and environments of any kind."""
 
 import gymnasium
 import numpy as np
 import pytest
 
 import rewardmix as rm
-from rewardmix.environments import HouseholdEnv, RewardMixingVectorEnv
+from rewardmix.environments import RewardMixingVectorEnv
 
 SHOP = rm.problems.make("shop")
 
@@ -15,21 +15,13 @@ def policy():
     return rm.plan(SHOP).policy
 
 
-def test_coupons_by_name():
-    assert isinstance(rm.make_env("coupons", horizon=5), HouseholdEnv)
-    learned = rm.learn("coupons", episodes=60, resamples=0)
-    assert learned.model.action_names == rm.make_env("coupons").action_names
-    assert len(rm.simulate(learned.policy, "coupons", 5)) == 5
-    assert rm.evaluate(learned.policy, "coupons", episodes=5).episodes == 5
-
-
 @pytest.mark.parametrize("verb", [rm.learn, rm.explore, rm.earn])
 @pytest.mark.parametrize(
     ("world", "said"),
     [
         (42, r"env_or_model: found 42 \(int\), expected a model, the name of a problem, or a Gymnasium environment"),
         (None, "env_or_model: found None"),
-        ("shopp", "env_or_model: found 'shopp', expected one of hard, .*coupons"),
+        ("shopp", "env_or_model: found 'shopp', expected one of hard, .*parity, or an environment"),
     ],
 )
 def test_what_is_no_world_is_refused_by_name(verb, world, said):
@@ -63,7 +55,7 @@ def test_a_copy_that_ends_early_is_not_heard_any_more(policy):
     assert abs(found.lengths.mean() - alone.lengths.mean()) < 5 * spread
 
 
-@pytest.mark.parametrize("world", ["grid", "coupons", "rewardmix/Probe-v0", "vector"])
+@pytest.mark.parametrize("world", ["grid", "rewardmix/Probe-v0", "vector"])
 def test_a_policy_of_another_size_is_refused_in_environments(policy, world):
     other = {"vector": lambda: RewardMixingVectorEnv(rm.problems.make("grid"), 2)}
     env = gymnasium.make(world) if "/" in world else other.get(world, lambda: rm.make_env(world))()
@@ -71,48 +63,3 @@ def test_a_policy_of_another_size_is_refused_in_environments(policy, world):
     for form in (policy, *tables, rm.plan(SHOP).belief_policy):
         with pytest.raises(rm.InputError, match=r"policy: found one for 4 states and (at least )?\d actions"):
             rm.evaluate(form, env, episodes=2)
-
-
-TABLE = {
-    "who": ["b", "a", "b", "a", "b", "a", "b", "a", "c"],
-    "what": ["tea", "tea", "rum", "tea", "rum", "ale", "tea", "ale", "ale"],
-    "when": [4, 1, 3, 2, 2, 3, 1, 4, 1],
-}
-
-
-@pytest.mark.parametrize("kind", ["dictionary", "pandas", "pyarrow"])
-def test_a_panel_of_ones_own(kind):
-    if kind == "dictionary":
-        table = TABLE
-    elif kind == "pandas":
-        table = pytest.importorskip("pandas").DataFrame(TABLE)
-    else:
-        table = pytest.importorskip("pyarrow").table(TABLE)
-    parts = {"person": "who", "choice": "what", "order": "when", "horizon": 3}
-    train, test = (rm.problems.panel(table, **parts, split=split) for split in ("train", "test"))
-    assert train.action_names == test.action_names == ("ale", "rum", "tea")
-    assert (train.num_households, test.num_households) == (1, 1)  # c has one choice only
-    history = {tuple(h.tolist()) for env in (train, test) for h in env._histories}
-    assert history == {(2, 1, 1, 2), (2, 2, 0, 0)}  # by time, not by row
-    learned = rm.learn(train, episodes=20, resamples=0)
-    assert learned.model.horizon == 3
-
-
-@pytest.mark.parametrize(
-    ("table", "parts", "said"),
-    [
-        (
-            TABLE,
-            {"person": "whom", "choice": "what"},
-            "person: found 'whom', expected a column of the table: who, what",
-        ),
-        (5, {}, "person: found 'id', expected a column of the table: it has none"),
-        ({"id": [1, 2], "choice": ["a", None]}, {}, "choice: found nothing in row 1 of 'choice'"),
-        ({"id": [1, 2], "choice": ["a"]}, {}, "table: found 2 people and 1 choices"),
-        (TABLE, {"person": "who", "choice": "what", "horizon": 9}, "horizon: found 9, .*longest history has 4"),
-        (TABLE, {"person": "who", "choice": "what", "split": "all"}, "split: found 'all'"),
-    ],
-)
-def test_a_panel_that_is_none_is_refused(table, parts, said):
-    with pytest.raises(rm.InputError, match=said):
-        rm.problems.panel(table, **parts)

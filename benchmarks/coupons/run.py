@@ -13,13 +13,13 @@ import time
 from typing import Any
 
 import numpy as np
+from examples.purchases import make_purchase_env
 
 from benchmarks.cells import show
 from benchmarks.coupons import analysis, settings
 from benchmarks.record import record
 from rewardmix.environments import play
 from rewardmix.learning import learn
-from rewardmix.problems.coupons import coupons
 
 
 class Fixed:
@@ -46,8 +46,8 @@ def hits(policy: Any, env: Any) -> float:
 
 def split(product: str, seed: int, episodes: int) -> dict[str, Any]:
     """Learn on the training households of one random split and try on the others."""
-    train = coupons(product, settings.HORIZON, "train", seed=seed)
-    test = coupons(product, settings.HORIZON, "test", seed=seed)
+    train = make_purchase_env(product, settings.HORIZON, "train", seed=seed)
+    test = make_purchase_env(product, settings.HORIZON, "test", seed=seed)
     begin = time.process_time()
     found = learn(train, episodes=episodes, seed=seed, resamples=0)
     seconds = time.process_time() - begin

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from examples.purchases import make_purchase_env
+
 import rewardmix as rm
 from benchmarks.online import baselines
 from rewardmix import problems
 from rewardmix.model import RewardMixingMDP
-from rewardmix.problems.coupons import coupons
 
 EPISODES = 20_000
 EARLY = 5_000
@@ -52,7 +53,7 @@ NUMBERS: dict[str, Callable[[int], RewardMixingMDP]] = {
 
 WORLDS: dict[str, Callable[[int], Any]] = {
     **MODELS,
-    HOUSEHOLDS: lambda seed: coupons("cracker", seed=seed),
+    HOUSEHOLDS: lambda seed: make_purchase_env("cracker", seed=seed),
     **NUMBERS,
 }
 

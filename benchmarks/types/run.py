@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from examples.purchases import make_purchase_env
 from scipy.special import ndtr
 
 from benchmarks.coupons.run import hits
@@ -26,7 +27,6 @@ from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value, evaluate
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan_markov, usual_work
-from rewardmix.problems.coupons import coupons
 
 
 def world_of(name: str, types: int, seed: int) -> RewardMixingMDP:
@@ -132,7 +132,7 @@ def panels(quick: bool) -> Iterator[dict[str, Any]]:
     """Every product and split of its households, with every number."""
     for split in range(1 if quick else settings.SPLITS):
         for product in settings.PRODUCTS:
-            train, test = (coupons(product, settings.HORIZON, part, seed=split) for part in ("train", "test"))
+            train, test = (make_purchase_env(product, settings.HORIZON, part, seed=split) for part in ("train", "test"))
             ask = {"episodes": settings.EPISODES, "seed": split, "resamples": 0}
             rows = {str(number): learn(train, num_contexts=number, **ask) for number in (*settings.FIXED, "auto")}
             yield {

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rewardmix.evaluation import Evaluation, evaluate
     from rewardmix.exploration import Exploration, explore
     from rewardmix.io import load, save
-    from rewardmix.latent_classes import MixtureOfTypes
     from rewardmix.learning import Learned, learn
     from rewardmix.logs import Fitted, check, compare_runs, fit, posterior_types
     from rewardmix.model import RewardMixingMDP
@@ -64,7 +63,6 @@ _NAMES = {
     "exploration": ("Exploration", "explore"),
     "recovery": ("ConfidenceSet", "confidence_set", "Recovery", "recover", "choose_contexts"),
     "checkup": ("Checkup",),
-    "latent_classes": ("MixtureOfTypes",),
     "learning": ("Learned", "learn"),
     "online": ("Agent", "Earned", "earn"),
     "logs": ("Fitted", "fit", "check", "posterior_types", "compare_runs"),
@@ -94,7 +92,6 @@ __all__ = [
     "Learned",
     "MarkovPolicy",
     "MixRewards",
-    "MixtureOfTypes",
     "Moments",
     "Plan",
     "Policy",

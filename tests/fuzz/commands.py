@@ -95,7 +95,6 @@ OPTIONS = {
     "branches": ["rooms", "doors"],
     "probe": ["horizon"],
     "parity": ["actions", "dials", "strength", "risk", "seed"],
-    "coupons": ["product", "horizon", "split", "seed", "test_share"],
 }
 BAD_PROBLEMS = [
     "",
@@ -285,7 +284,7 @@ def _argument(kind: str, rng: random.Random, wrong: float, workshop: Path) -> st
             return rng.choice(PROBLEMS)
         if rng.random() < 0.3:
             return rng.choice(BAD_PROBLEMS)
-        problem = rng.choice([name for name in OPTIONS if name != "coupons" or kind == "WORLD"])
+        problem = rng.choice(list(OPTIONS))
         some = rng.sample(OPTIONS[problem], rng.randint(1, min(3, len(OPTIONS[problem]))))
         return f"{problem}:{','.join(f'{option}={rng.choice(LITERALS)}' for option in some)}"
     kind = "MODEL" if kind == "WORLD" else kind

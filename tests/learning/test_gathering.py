@@ -3,10 +3,10 @@
 import gymnasium
 import numpy as np
 import pytest
+from examples.purchases import PurchaseHistoryEnv
 from gymnasium import spaces
 
 from rewardmix import InputError, make_env, problems, recover
-from rewardmix.environments.households import HouseholdEnv
 from rewardmix.episodes import Episodes
 from rewardmix.exploration import checkpoints, environment_engine, explore
 from rewardmix.learning import learn, stopping
@@ -84,7 +84,7 @@ def test_a_resumed_environment_is_seeded_anew(tmp_path):
 def test_refinement_goes_through_a_queue_once():
     rng = np.random.default_rng(0)
     histories = [np.where(rng.random(12) < 0.8, i % 2, rng.integers(3, size=12)) for i in range(600)]
-    world = Spy(HouseholdEnv(histories, ("a", "b", "c"), 8, in_order=True), "_chosen")
+    world = Spy(PurchaseHistoryEnv(histories, ("a", "b", "c"), 8, in_order=True), "_chosen")
     learned = learn(world, episodes=600, resamples=0)
     assert len(learned.refinement) == 300
     assert np.unique(world.met).size == 600

@@ -53,7 +53,7 @@ def model_of_run(option: str, text: str) -> RewardMixingMDP:
 
 
 def model_or_environment(text: str, modules: str | None = None) -> Any:
-    """A model (as ``model_of``), or the environment that a Gymnasium id or ``coupons`` names.
+    """A model (as ``model_of``), or the environment that a Gymnasium id names.
 
     ``modules``: names of modules, separated by commas, to import first because they register environments.
     """
@@ -62,10 +62,7 @@ def model_or_environment(text: str, modules: str | None = None) -> Any:
     for module in (modules or "").split(","):
         if module:
             _import(module)
-    name, _, options = text.partition(":")
-    if name == "coupons":
-        return problems.coupons(**options_of(options))
-    if name in problems.names() or os.path.exists(text):
+    if text.partition(":")[0] in problems.names() or os.path.exists(text):
         return model_of(text)
     from rewardmix.environments.registration import made
 

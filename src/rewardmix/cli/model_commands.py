@@ -23,7 +23,6 @@ def envs_command() -> None:
     from rewardmix.problems.catalogue import CATALOGUE
 
     about = {name: (builder.__doc__ or "").split("\n")[0].replace("``", "") for name, builder in CATALOGUE.items()}
-    about["coupons"] = "Real households: which brand will they buy next? Needs rewardmix[data]."
     rows = [[name, identifier_of(name), text] for name, text in about.items()]
     terminal.show_table("Problems", ["name", "Gymnasium id", "about"], rows, texts=3)
     terminal.answer(problems=[dict(zip(("name", "id", "about"), row, strict=True)) for row in rows])

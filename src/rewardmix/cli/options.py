@@ -12,13 +12,13 @@ def _problems(begun: str) -> list[str]:
     """Names of problems, for the shell that completes one."""
     from rewardmix import problems
 
-    return [name for name in (*problems.names(), "coupons") if name.startswith(begun)]
+    return [name for name in problems.names() if name.startswith(begun)]
 
 
 WORLD = typer.Argument(
     autocompletion=_problems,
     metavar="PROBLEM_OR_ENV_ID",
-    help="A problem (shop, random:states=10), coupons, any Gymnasium id, or a saved model.",
+    help="A problem (shop, random:states=10), any Gymnasium id, or a saved model.",
 )
 MODEL = "A problem (shop), a problem with options (random:states=10,seed=3), or a saved model."
 

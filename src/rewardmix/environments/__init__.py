@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from rewardmix.environments.labelling import named_like
 
 if TYPE_CHECKING:
-    from rewardmix.environments.households import HouseholdEnv
     from rewardmix.environments.playing import (
         check_horizon,
         expected_rewards,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from rewardmix.environments.wrappers import MixRewards, PreviousActionReward
 
 __all__ = [
-    "HouseholdEnv",
     "MixRewards",
     "PreviousActionReward",
     "RewardMixingEnv",
@@ -47,7 +45,6 @@ __all__ = [
 ]
 
 _FILES = {
-    "HouseholdEnv": "households",
     "MixRewards": "wrappers",
     "PreviousActionReward": "wrappers",
     "RewardMixingEnv": "single",

@@ -11,7 +11,7 @@ from typing import Any
 from rewardmix._core.errors import refuse
 
 
-def announce(names: Iterable[str], entry_point: str, vector_entry_point: str | None = None) -> None:
+def announce(names: Iterable[str], entry_point: str, vector_entry_point: str) -> None:
     """Register ``rewardmix/<Name>-v0`` for each name; what is registered already is left as it is."""
     from gymnasium.envs import registration
 

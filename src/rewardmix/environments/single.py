@@ -23,7 +23,7 @@ CELL, MARGIN, BAR = 36, 12, 26
 class FiniteEnv(gymnasium.Env[int, int]):
     """What every environment here shares: Discrete spaces, a fixed horizon, a record of the episode, rendering.
 
-    The hidden context (or household) is a private attribute and appears in no observation and no info.
+    The hidden type is a private attribute and appears in no observation and no info.
     """
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - Gymnasium's own way to say it

@@ -12,7 +12,7 @@ from rewardmix.problems.generated import random
 from rewardmix.problems.worlds import branches, grid, hard, lock, parity, probe, riverswim, shop
 
 if TYPE_CHECKING:
-    from rewardmix.environments import HouseholdEnv, RewardMixingEnv, RewardMixingVectorEnv
+    from rewardmix.environments import RewardMixingEnv, RewardMixingVectorEnv
 
 CATALOGUE: dict[str, Callable[..., RewardMixingMDP]] = {
     "hard": hard,
@@ -25,9 +25,6 @@ CATALOGUE: dict[str, Callable[..., RewardMixingMDP]] = {
     "probe": probe,
     "parity": parity,
 }
-
-HOUSEHOLDS = "coupons"
-"""The name of what has no model: it is reality."""
 
 
 def names() -> tuple[str, ...]:
@@ -49,12 +46,8 @@ def make(name: str, **options: Any) -> RewardMixingMDP:
 def as_world(argument: str, world: Any) -> Any:
     """A model, the problem or the environment that a name stands for, or an environment; anything else is refused."""
     if isinstance(world, str):
-        if world == HOUSEHOLDS:
-            from rewardmix.problems.coupons import coupons
-
-            return coupons()
         if world not in CATALOGUE:
-            refuse(argument, quoted(world), f"one of {', '.join(CATALOGUE)}, {HOUSEHOLDS}, or an environment")
+            refuse(argument, quoted(world), f"one of {', '.join(CATALOGUE)}, or an environment")
         return make(world)
     if not isinstance(world, RewardMixingMDP) and not hasattr(world, "reset"):
         wanted = "a model, the name of a problem, or a Gymnasium environment with Discrete spaces"
@@ -64,19 +57,14 @@ def as_world(argument: str, world: Any) -> Any:
 
 def make_env(
     model_or_name: RewardMixingMDP | str, *, render_mode: str | None = None, **options: Any
-) -> RewardMixingEnv | HouseholdEnv:
-    """A Gymnasium environment for a model, or for a problem by name; ``coupons`` are real households."""
+) -> RewardMixingEnv:
+    """Make a Gymnasium environment of a model, or of a problem by name."""
     from rewardmix.environments import RewardMixingEnv
-
-    if isinstance(model_or_name, str) and model_or_name == HOUSEHOLDS:
-        from rewardmix.problems.coupons import coupons
-
-        return coupons(**options, render_mode=render_mode)
 
     return RewardMixingEnv(_model(model_or_name, options), render_mode=render_mode)
 
 
-def single(name: str, render_mode: str | None = None, **options: Any) -> RewardMixingEnv | HouseholdEnv:
+def single(name: str, render_mode: str | None = None, **options: Any) -> RewardMixingEnv:
     """Entry point of the registered ids."""
     return make_env(name, render_mode=render_mode, **options)
 
@@ -96,14 +84,13 @@ def register() -> None:
     from rewardmix.environments.registration import announce
 
     announce(names(), f"{__name__}:single", f"{__name__}:vector")
-    announce(["coupons"], "rewardmix.problems.coupons:registered")
 
 
 def identifiers() -> tuple[str, ...]:
     """The Gymnasium ids of ``register``."""
     from rewardmix.environments.registration import identifier_of
 
-    return tuple(identifier_of(name) for name in (*names(), "coupons"))
+    return tuple(identifier_of(name) for name in names())
 
 
 def _model(model_or_name: RewardMixingMDP | str, options: dict[str, Any]) -> RewardMixingMDP:
