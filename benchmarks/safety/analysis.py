@@ -63,6 +63,21 @@ def safe(*parts: Rows) -> list[str]:
     return [grid(["world", *settings.POLICIES], lines), told]
 
 
+def given(rows: Rows) -> list[str]:
+    """For each world, small logs of a deployed policy that was given to the fit, and that was not."""
+    lines = []
+    for (world,), group in by(rows, "world").items():
+        without = [{**row, "value": row["without"]} for row in group]
+        lines.append([world, *(cell for fits in (group, without) for cell in (not_worse(fits), _largest_loss(fits)))])
+    columns = ["environment", "policy given", "largest loss", "not given", "largest loss"]
+    return [grid(columns, lines)]
+
+
+def _largest_loss(rows: Rows) -> str:
+    """The largest loss against the policy that wrote the log, as a share of the best value."""
+    return short(max(0.0, *((row["logged"] - row["value"]) / row["best"] for row in rows)))
+
+
 def chain(rows: Rows) -> list[str]:
     """The least share of the best value in each week."""
     weeks = by(rows, "week")
@@ -95,13 +110,13 @@ def least(rows: Rows) -> float:
 
 def told(part: str, rows: Rows, quick: bool) -> None:
     """Print what the rows of a part tell."""
-    show({"chain": chain, "calibration": calibration}.get(part, safe)(rows))
+    show({"given": given, "chain": chain, "calibration": calibration}.get(part, safe)(rows))
 
 
-TABLES = {"safe": safe, "chain": chain, "calibration": calibration}
+TABLES = {"safe": safe, "given": given, "chain": chain, "calibration": calibration}
 """Name -> what it makes of rows."""
 
 if __name__ == "__main__":
-    for one in (*map(str, settings.SIZES), "chain", "calibration"):
+    for one in (*map(str, settings.SIZES), "given", "chain", "calibration"):
         if found := rows_of("safety", one):
             told(one, found, False)

@@ -82,9 +82,8 @@ def logger_of(kind: str, model: RewardMixingMDP, rng: np.random.Generator) -> Lo
     if kind == "uniform":
         return of_table(uniform, model)
     if kind in ("deployed", "floor"):
-        before = of_table(uniform, model).play(model, settings.BEFORE, rng)
-        fitted = logs.fit(before, num_contexts=model.num_contexts, resamples=0, share_held_out=0.0)
-        return of_controller(fitted.plan.policy, model, settings.FLOOR if kind == "floor" else 0.0)
+        policy = fit_uniform_log(model, rng).plan.policy
+        return of_controller(policy, model, settings.FLOOR if kind == "floor" else 0.0)
     if kind == "Markov":
         best = plan_markov(model).policy
         noise = rng.dirichlet(np.ones(actions), (horizon, states))
@@ -93,6 +92,13 @@ def logger_of(kind: str, model: RewardMixingMDP, rng: np.random.Generator) -> Lo
         return following(model)
     half = np.argsort(rng.random((states, actions)), axis=1) < max(1, actions // 2)
     return of_table(np.broadcast_to(half / half.sum(axis=1, keepdims=True), uniform.shape), model)
+
+
+def fit_uniform_log(model: RewardMixingMDP, rng: np.random.Generator) -> logs.Fitted:
+    """Fit a uniform log; the plan is the deployed policy."""
+    uniform = np.full((model.horizon, model.num_states, model.num_actions), 1.0 / model.num_actions)
+    before = of_table(uniform, model).play(model, settings.BEFORE, rng)
+    return logs.fit(before, num_contexts=model.num_contexts, resamples=0, share_held_out=0.0)
 
 
 def of_table(table: Array, model: RewardMixingMDP) -> Logger:

@@ -1,6 +1,6 @@
 """Is what ``fit`` returns worse than what wrote the log? Worlds, logging policies and sizes, with exact values.
 
-python -m benchmarks.safety.run [--quick] [--parts 300,3000,30000,chain,calibration]
+python -m benchmarks.safety.run [--quick] [--parts 300,given,3000,30000,chain,calibration]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.record import run
 from benchmarks.safety import analysis, settings
-from benchmarks.safety.loggers import logger_of, of_controller, world_of
+from benchmarks.safety.loggers import fit_uniform_log, logger_of, of_controller, world_of
 from rewardmix import logs
 from rewardmix.checkup import Checkup
 from rewardmix.evaluation import controller_value
@@ -58,6 +58,26 @@ def cell(name: str, kind: str, size: int, seed: int, best: float) -> dict[str, A
     }
 
 
+def given(quick: bool) -> Iterator[dict[str, Any]]:
+    """Small logs of deployed policies, fitted with the run of that policy as the initial model and without it."""
+    size, names = settings.GIVEN_SIZE, QUICK if quick else tuple(settings.WORLDS)
+    best = {name: plan(world_of(name), gap=1e-3).lower for name in names}
+    for seed in range(settings.FIRST_SEED, settings.FIRST_SEED + (2 if quick else settings.SEEDS)):
+        for name in names:
+            model = world_of(name)
+            place = tuple(settings.WORLDS).index(name), settings.POLICIES.index("deployed"), size, seed
+            earlier = fit_uniform_log(model, np.random.default_rng([*place, 0]))
+            logger = of_controller(earlier.plan.policy, model)
+            episodes = logger.play(model, size, np.random.default_rng([*place, 1]))
+            ask = partial(
+                logs.fit, episodes, num_contexts=model.num_contexts, resamples=0, share_held_out=0.0, seed=seed
+            )
+            row = {"world": name, "episodes": size, "seed": seed, "best": best[name], "logged": logger.value(model)}
+            for key, start in (("value", earlier), ("without", None)):
+                row[key] = controller_value(ask(start=start).plan.policy, model)
+            yield row
+
+
 def chain(quick: bool) -> Iterator[dict[str, Any]]:
     """Week after week, each on the log of the week before alone."""
     model = world_of(settings.CHAIN_WORLD)
@@ -98,7 +118,8 @@ def of_size(size: int) -> Callable[[bool], Iterator[dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    parts = {str(size): of_size(size) for size in settings.SIZES}
+    sizes = {str(size): of_size(size) for size in settings.SIZES}
+    parts = {"300": sizes.pop("300"), "given": given, **sizes}
     nothing = Checkup((), 0.01, 0)
     with patch("rewardmix.logs.fitting.check_assumptions", lambda *_, **__: nothing):
         # no policy and no interval depends on the check-up, and it takes most of the time of a fit

@@ -28,6 +28,8 @@ POLICIES = ("uniform", "deployed", "floor", "Markov", "following", "narrow")
 """Who wrote the log; see ``loggers``."""
 
 SIZES = (300, 3000, 30_000)
+GIVEN_SIZE = 300
+"""Episodes of a deployed policy that ``fit`` is given too."""
 SEEDS = 20
 FIRST_SEED = 100
 """Others than those that the constants of ``habits`` and ``pessimism`` were chosen by."""

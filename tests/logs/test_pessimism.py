@@ -15,7 +15,7 @@ from rewardmix.logs.habits import SITUATION_LEVELS, habits_of, situations
 from rewardmix.model import RewardMixingMDP
 from rewardmix.planning import plan_markov
 from rewardmix.planning.plans import NodeBeliefs
-from rewardmix.policy import BeliefPolicy, MarkovPolicy
+from rewardmix.policy import BeliefPolicy, MarkovPolicy, exploring
 from rewardmix.report.beliefs import belief_view
 
 
@@ -332,3 +332,103 @@ def test_model_and_log_that_disagree_are_said_to():
     (fact,) = replace(fitted.info, off_policy=off).facts
     assert fact.sentence.startswith("The world does not pay what the model says: ")
     assert "estimated from the log" in fact.sentence
+
+
+SMALL_WORLD = oracles.world(states=3, actions=3, horizon=5, contexts=3, seed=7)
+DEPLOYED = plan(SMALL_WORLD, gap=1e-3)
+
+
+def small_log(count=100, *, explore=0.0, seed=1):
+    """Episodes of the deployed policy."""
+    return simulate(exploring(DEPLOYED.policy, explore, 3), SMALL_WORLD, count, seed=seed)
+
+
+def taken_by_history(episodes):
+    """(step, history before the state, state) -> the actions that were taken there."""
+    taken = {}
+    for k in range(len(episodes)):
+        history = ()
+        for t in range(int(episodes.lengths[k])):
+            state = int(episodes.states[k, t])
+            taken.setdefault((t, history, state), []).append(int(episodes.actions[k, t]))
+            history = (*history, state, float(episodes.reward_values[episodes.outcomes[k, t]]))
+    return taken
+
+
+def test_a_log_is_deterministic_if_equal_histories_have_equal_actions():
+    for log in (small_log(), small_log(explore=0.05), small_log()[:20], oracles.shortened(small_log(300))):
+        taken = taken_by_history(log).values()
+        repeated = sum(len(actions) - 1 for actions in taken)
+        expected = all(len(set(actions)) == 1 for actions in taken) and repeated >= 30
+        assert habits.is_history_deterministic(log) == expected
+    assert habits.is_history_deterministic(small_log())
+    assert not habits.is_history_deterministic(small_log(explore=0.05))
+    assert not habits.is_history_deterministic(small_log()[:5])  # hardly anything is repeated
+
+
+def test_the_given_policy_is_compared_step_by_step():
+    """As the policy itself plays, one episode after the other; also where episodes end early."""
+    other = plan(oracles.world(states=3, actions=3, horizon=5, contexts=3, seed=8)).policy
+    for log in (small_log(), oracles.shortened(small_log())):
+        assert habits.took_every_action(DEPLOYED.policy, log)
+        for policy in (DEPLOYED.policy, other):
+            for k in range(0, len(log), 9):
+                memory, agrees = policy.start(int(log.states[k, 0])), True
+                for t in range(int(log.lengths[k])):
+                    action = int(log.actions[k, t])
+                    agrees &= policy.act(memory, None) == action
+                    if t + 1 < log.lengths[k]:
+                        reward = float(log.reward_values[log.outcomes[k, t]])
+                        memory = policy.observe(memory, policy.act(memory, None), reward, int(log.states[k, t + 1]))
+                assert habits.took_every_action(policy, log[k : k + 1]) == agrees
+    assert not habits.took_every_action(other, small_log())
+    assert not habits.took_every_action(DEPLOYED.policy, small_log(explore=0.05))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_log_keeps_the_given_policy_as_it_is(seed, tmp_path):
+    log = small_log(300, seed=seed)
+    fitted = logs.fit(log, start=DEPLOYED, resamples=0)
+    support, found = fitted.info.support, fitted.info.off_policy
+    assert (support.is_too_small, support.keeps_given_policy, support.kept, support.left) == (True, True, True, 0.0)
+    assert "it is the given policy, which took all actions of the log" in support.sentence
+    assert support.sentence in fitted.info.sentences
+    assert controller_value(fitted.plan.policy, SMALL_WORLD) == controller_value(DEPLOYED.policy, SMALL_WORLD)
+    assert fitted.plan.lower <= fitted.plan.upper
+    fitted.plan.check_lower()
+    assert found.supported
+    assert found.agreed == found.episodes == found.effective  # its chances are known: it draws nothing
+    assert found.lower < DEPLOYED.lower < found.upper
+    save(tmp_path / "plan", fitted.plan)
+    assert load(tmp_path / "plan").kept
+
+
+def test_a_small_log_without_its_policy_is_kept_to_and_says_so():
+    fitted = logs.fit(small_log(300), num_contexts=3, resamples=0, share_held_out=0.0)
+    support = fitted.info.support
+    assert (support.is_too_small, support.keeps_given_policy, support.kept) == (True, False, True)
+    assert "too small to improve on the policy that wrote it" in support.sentence
+    assert support.left <= 0.01
+    value, deployed = (controller_value(one, SMALL_WORLD) for one in (fitted.plan.policy, DEPLOYED.policy))
+    assert value > 0.97 * deployed
+
+
+def test_only_a_policy_that_fits_the_log_is_kept(monkeypatch):
+    log, model = small_log(), SMALL_WORLD
+
+    def keep(start, episodes=log, world=model):
+        return pessimism.policy_to_keep(start, episodes, world)
+
+    assert keep(DEPLOYED) is DEPLOYED.policy
+    fitted = logs.fit(log, start=DEPLOYED, resamples=0, share_held_out=0.0)
+    assert keep(fitted) is fitted.plan.policy  # of a result too
+    assert keep(model) is None
+    assert keep(None) is None
+    assert keep(DEPLOYED, small_log(explore=0.05)) is None
+    assert keep(DEPLOYED, world=replace(model, horizon=4)) is None
+    assert keep(DEPLOYED, world=replace(model, reward_values=[0.0, 2.0])) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(pessimism, "SMALL_LOG", 99)
+        assert keep(DEPLOYED) is None
+    bold = logs.fit(log, start=DEPLOYED, pessimism=0.0, resamples=0, share_held_out=0.0)
+    assert not bold.info.support.kept

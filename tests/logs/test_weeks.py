@@ -2,6 +2,7 @@
 
 import csv
 import math
+import shutil
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ import pytest
 
 import rewardmix
 from logs import oracles_logs as oracles
-from rewardmix import InputError, fit, logs, simulate, uniform
+from rewardmix import InputError, fit, load, logs, simulate, uniform
 from rewardmix.cli import main
 from rewardmix.logs.writing import write_table
 
@@ -217,6 +218,26 @@ def test_the_commands(tmp_path):
     assert done.returncode == 2
     assert not (tmp_path / "no").exists()
     assert pa.types.is_integer(table.schema.field("type").type)
+
+
+def test_a_small_log_of_an_earlier_run_keeps_its_policy(tmp_path):
+    """The folder of the run has the policy; a folder with its model alone, or a model, has none."""
+    fit(oracles.uniform_log(500), resamples=0, share_held_out=0.0).save(tmp_path / "one")
+    earlier = load(tmp_path / "one")
+    logs.write(tmp_path / "b.parquet", simulate(earlier.policy, earlier.model, 200, seed=4))
+    options = ["--resamples", "0", "--start"]
+    done = run("fit", "b.parquet", *options, "one", "--out", "two", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    policy = load(tmp_path / "two").policy
+    for mine, other in zip(policy.actions, earlier.policy.actions, strict=True):
+        assert np.array_equal(mine, other)
+    assert "it is the given policy" in (tmp_path / "two" / "report.html").read_text()
+    (tmp_path / "model").mkdir()
+    shutil.copy(tmp_path / "one" / "model.safetensors", tmp_path / "model")
+    for start in ("model", "model/model.safetensors"):
+        done = run("fit", "b.parquet", *options, start, "--out", "three", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "it is the given policy" not in (tmp_path / "three" / "report.html").read_text()
 
 
 IDS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=x", "'", "plain", "x=1", "ann", None]

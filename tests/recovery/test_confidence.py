@@ -195,7 +195,7 @@ def test_what_was_never_seen_has_no_interval():
     assert np.isnan(box.average[1:]).all()
     assert np.isinf(box.average_radius[1:]).all()
     assert (box.first.tolist(), box.second.tolist()) == ([0], [0])
-    np.testing.assert_array_equal(box.never_moved, [1, 2, 3])
+    np.testing.assert_array_equal(box.visited, [True, False, False, False])
     assert (box.transition_radius[1:] == 2).all()
     np.testing.assert_allclose(box.average_laws[3], box.average_laws[0])
 

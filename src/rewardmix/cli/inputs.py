@@ -17,6 +17,7 @@ from rewardmix.cli import terminal
 
 if TYPE_CHECKING:
     from rewardmix.model import RewardMixingMDP
+    from rewardmix.report.saved_runs import SavedRun
 
 WORTH_KEEPING = 1000
 """Episodes of a run that was refused that are kept; fewer are played again in a moment."""
@@ -50,6 +51,16 @@ def model_of_run(option: str, text: str) -> RewardMixingMDP:
     from rewardmix.report.folder import check_part
 
     return model_of(str(check_part(Path(text), "model.safetensors")))
+
+
+def run_or_model(option: str, text: str) -> SavedRun | RewardMixingMDP:
+    """Load a folder that ``fit`` or ``learn`` wrote, with its plan; or only a model, where there is no more."""
+    model = model_of_run(option, text)
+    if not all(os.path.isfile(os.path.join(text, name)) for name in ("result.json", "policy.safetensors")):
+        return model
+    from rewardmix.report.saved_runs import load_run
+
+    return load_run(text)
 
 
 def model_or_environment(text: str, modules: str | None = None) -> Any:

@@ -49,7 +49,7 @@ def fit_command(
     settings = {name: value for name, value in locals().items() if name not in ("out", "open_page")}
     from rewardmix import logs
     from rewardmix._core.checks import as_count, as_seed
-    from rewardmix.logs.same_world import reading_like
+    from rewardmix.logs.same_world import as_model, reading_like
     from rewardmix.logs.workers import executor_of
     from rewardmix.report.findings import fitted_findings, with_names
     from rewardmix.report.folder import write_folder
@@ -62,9 +62,9 @@ def fit_command(
     number = None if contexts is None else inputs.contexts_of(contexts)
     inputs.check_names(names, number)
     shares, reading = inputs.weights_of(weights), inputs.reading_of(settings)
-    earlier = None if start is None else inputs.model_of_run("--start", start)
+    earlier = None if start is None else inputs.run_or_model("--start", start)
     if earlier is not None:
-        reading = reading_like(earlier, source, reading)
+        reading = reading_like(as_model("--start", earlier), source, reading)
     with ExitStack() as stack:
         executor = stack.enter_context(executor_of(scheduler, processes))
         data = read_log(source, stack, {**reading, "executor": executor})

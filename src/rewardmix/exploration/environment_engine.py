@@ -24,8 +24,6 @@ from rewardmix.exploration.strategies import AnyChoices, code_of, picks_of
 from rewardmix.exploration.tally import Tally
 from rewardmix.exploration.triples import Planned
 
-Bools = NDArray[np.bool_]
-
 
 class Sheet(NamedTuple):
     """Episodes that are being written down; see ``Episodes``."""

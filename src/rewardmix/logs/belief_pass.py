@@ -1,7 +1,7 @@
 """A backward pass over (step, state, belief point) with what each action is worth: for plans that have to obey a log.
 
 Coarser than the planner, which keeps vectors where they are best: here every action has a worth at every point, so that
-some of them can be ruled out, or their worths compared.
+some of them can be ruled out.
 """
 
 from __future__ import annotations
@@ -43,17 +43,3 @@ def worths(
             there = there.reshape(model.num_states, -1, model.num_contexts)[states[:, None], onward[:, :, a, z]]
             worth[:, :, a] += np.moveaxis(low.laws[:, :, a, z], 0, -1)[:, None] * there
     return worth, onward
-
-
-def best_at(model: RewardMixingMDP, low: RewardMixingMDP, nodes: list[Floats]) -> tuple[list[Floats], list[Ints]]:
-    """For each step (S, K, A, M) what each action is worth, and (S, K) the best one; see ``worths``."""
-    expect, later = Expectation(low), None
-    found, plays = [], []
-    for t in reversed(range(model.horizon)):
-        worth, _ = worths(model, low, nodes, t, later, expect)
-        best = (worth * nodes[t][None, :, None]).sum(axis=-1).argmax(axis=-1)
-        value = np.take_along_axis(worth, best[..., None, None], axis=2)
-        later = np.broadcast_to(value, (*best.shape, 1 + model.num_actions * model.num_values, model.num_contexts))
-        found.append(worth)
-        plays.append(best)
-    return found[::-1], plays[::-1]

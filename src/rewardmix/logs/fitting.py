@@ -27,7 +27,7 @@ from rewardmix.logs.fit_result import FitInfo, Fitted
 from rewardmix.logs.log import Compact, Log, loaded
 from rewardmix.logs.log_schema import LogSchema
 from rewardmix.logs.offpolicy import OffPolicy
-from rewardmix.logs.pessimism import PESSIMISM, Known, cautious
+from rewardmix.logs.pessimism import PESSIMISM, Known, cautious, policy_to_keep
 from rewardmix.logs.reading import as_log
 from rewardmix.logs.same_world import as_model, check_world, reading_like
 from rewardmix.logs.validation import Bootstrap, HeldOut, bootstrap_value, held_out, log_coverage
@@ -147,8 +147,10 @@ def fit(
         num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``), which may
             be one; left out, that of ``start``, or 2.
         weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
-        start: an earlier model of the same world, or what ``fit`` or ``learn`` returned: EM starts there too, the
-            types keep their order, and the log is read with its names, sizes and rewards.
+        start: an earlier model of the same environment, a plan, or what ``fit`` or ``learn`` returned: EM starts there
+            too, the types keep their order, and the log is read with its names, sizes and rewards. If its policy took
+            every action of a log with at most 500 episodes, the log is too small to improve on that policy, and ``fit``
+            keeps it.
         prior: pseudo-count at the average for each state-action and context.
         seed: of random starts, samples and resamples.
         executor: who works, a ``concurrent.futures.Executor`` or a Dask client; left out, the log's own, or
@@ -193,8 +195,11 @@ def fit(
     notify(Progress("plan"))
     bold = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
     visits = moments.samples.reshape(data.schema.num_states, -1)
-    chances = sample.chances(data.schema)
-    known = Known(sample.episodes(data.schema), recovery.model, recovery.info.errors, visits, chances)
+    chances, episodes = sample.chances(data.schema), sample.episodes(data.schema)
+    kept = policy_to_keep(start, episodes, recovery.model) if settings.pessimism > 0 else None
+    if kept is not None:
+        chances = np.ones(episodes.present.shape)  # a given policy draws nothing
+    known = Known(episodes, recovery.model, recovery.info.errors, visits, chances, kept)
     found, support, _ = cautious(bold, known, float(settings.pessimism), settings.gap, settings.seed)
     test = logging_test(data.total(count_followed), data.schema)
     criterion = choice.criterion if choice else _criterion(sample, recovery.model, data.schema)

@@ -24,6 +24,7 @@ from rewardmix._core.checks import Floats
 from rewardmix._core.portable import logs
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
+from rewardmix.policy import Controller
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
 """What a level's law may be mixed with, in visits."""
@@ -40,6 +41,9 @@ SELDOM = 0.3
 
 RARE, ENOUGH = 0.01, 100
 """... and so is one of at least this chance, if it was taken so many times in this state at about this belief."""
+
+MIN_REPEATED_STEPS = 30
+"""Steps that have to repeat a history before a log is taken for one of a deterministic policy."""
 
 
 class Level(NamedTuple):
@@ -178,6 +182,39 @@ def habits_of(episodes: Episodes, model: RewardMixingMDP) -> Habits:
     best = max(range(len(SITUATION_LEVELS)), key=lambda number: singles[number][0])
     tables = tuple(codes), tuple(counts), tuple(strengths)
     return Habits(model.num_actions, lasts, episodes.horizon, *tables, best, singles[best][1])
+
+
+def is_history_deterministic(episodes: Episodes) -> bool:
+    """Return whether equal histories of states and rewards always had equal actions, over enough repeated steps."""
+    repeated, history = 0, np.zeros(len(episodes), np.int64)
+    for t in range(episodes.horizon):
+        here = episodes.present[:, t]
+        parts = history, episodes.states[:, t], episodes.actions[:, t], episodes.outcomes[:, t]
+        before, state, action, outcome = (part[here].astype(np.int64) for part in parts)
+        code = before * episodes.num_states + state
+        known, first, place = np.unique(code, return_index=True, return_inverse=True)
+        if (action != action[first][place]).any():
+            return False
+        repeated += code.size - known.size
+        # numbered anew at each step, so that the codes stay small however long the episodes are
+        history[here] = np.unique(place * episodes.reward_values.size + outcome, return_inverse=True)[1]
+    return repeated >= MIN_REPEATED_STEPS
+
+
+def took_every_action(policy: Controller, episodes: Episodes) -> bool:
+    """Return whether every action of the episodes is the one that the policy plays there."""
+    codes = np.searchsorted(policy.reward_values, episodes.reward_values)
+    state = np.maximum(episodes.states[:, 0], 0).astype(np.int64)
+    node = policy.first[state].astype(np.int64)
+    for t in range(episodes.horizon):
+        here = episodes.present[:, t]
+        if (policy.actions[t][state, node] != episodes.actions[:, t])[here].any():
+            return False
+        node = policy.successors[t][state, node, codes[np.maximum(episodes.outcomes[:, t], 0)]].astype(np.int64)
+        if t + 1 < episodes.horizon:
+            node = np.minimum(node, policy.actions[t + 1].shape[1] - 1)  # only where the episode has ended
+            state = np.maximum(episodes.states[:, t + 1], 0).astype(np.int64)
+    return True
 
 
 def _strongest(others: Floats, visits: Floats, coarser: Floats) -> tuple[float, float, Floats]:

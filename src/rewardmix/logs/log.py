@@ -106,7 +106,7 @@ class Compact:
         )
 
     @staticmethod
-    def of(episodes: Episodes, schema: LogSchema) -> Compact:
+    def of(episodes: Episodes) -> Compact:
         """From padded arrays."""
         symbols = episodes.symbols.astype(np.int32, copy=False)
         last = episodes.states[np.arange(len(episodes)), episodes.lengths]

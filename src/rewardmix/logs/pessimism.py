@@ -11,13 +11,14 @@ Two cautions, and one number for both (``pessimism``, the number of standard err
 
 If the plan for the lowered rewards keeps to the log's actions by itself, it is the answer: so it is with logs that try
 everything. Otherwise the best policy among those that keep to them, with rewards lowered four times as much, is found
-by a backward pass over (state, belief, step before). A log of a deterministic policy is answered with that policy, up
-to what its episodes leave open: a long one by that pass, a short one by copying its histories (``imitation``).
+by a backward pass over (state, belief, step before). A small log of a deterministic policy cannot improve on it. If
+that policy was given, it is the answer; otherwise the answer is the plan restricted to the support of the log.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,7 @@ from rewardmix._core.streams import Role, seed_for
 from rewardmix.episodes import Episodes
 from rewardmix.evaluation import controller_value
 from rewardmix.logs.belief_pass import worths
-from rewardmix.logs.habits import Habits, Situations, habits_of, situations
-from rewardmix.logs.imitation import Copied, imitated
+from rewardmix.logs.habits import Habits, Situations, habits_of, is_history_deterministic, situations, took_every_action
 from rewardmix.logs.offpolicy import LEAVES
 from rewardmix.model import RewardMixingMDP, mixed
 from rewardmix.planning import Plan, PlanInfo, plan, usual_work
@@ -58,6 +58,9 @@ LEAST_VISITS = 1e-6
 FEW_VISITS = 20
 """State-actions with fewer visits are thin support."""
 
+SMALL_LOG = 500
+"""A deterministic policy is not improved by a log with at most so many of its episodes; see ``benchmarks/safety``."""
+
 PLAYED = 2000
 """Episodes that are simulated in the fitted model to see where a plan goes."""
 
@@ -83,6 +86,8 @@ class Support:
         left: share of its steps, in the fitted model, at which it takes actions that are not the log's.
         thin: share of its steps at state-actions with fewer than ``FEW_VISITS`` visits.
         kept: whether it was made to keep to the log's actions.
+        is_too_small: whether the log is too small to improve on the policy that wrote it.
+        keeps_given_policy: whether it is the given policy, which took every action of the log.
     """
 
     pessimism: float
@@ -91,6 +96,8 @@ class Support:
     left: float
     thin: float
     kept: bool
+    is_too_small: bool = False
+    keeps_given_policy: bool = False
 
     @property
     def sentence(self) -> str:
@@ -98,6 +105,13 @@ class Support:
         thin = f"{100 * self.thin:.1f} % of the plan's steps are at state-actions with fewer than {FEW_VISITS} visits"
         if self.left > LEAVES:
             own = f"and {100 * self.left:.1f} % take actions that the log hardly ever took in such a situation"
+        elif self.keeps_given_policy:
+            own = "and it is the given policy, which took all actions of the log: the log is too small to improve on it"
+        elif self.is_too_small:
+            own = (
+                "and it was made to keep to actions that the log took in the same situation: the log is too small to "
+                "improve on the policy that wrote it (give the run of that policy as init_model, and fit keeps it)"
+            )
         elif self.kept:
             own = "and it was made to keep to actions that the log took in the same situation"
         else:
@@ -119,6 +133,7 @@ class Known:
         errors: of ``model.rewards``.
         visits: (S, A) of the whole log.
         chances: (K, H) with which the log took each action, if somebody kept them.
+        policy: the policy that wrote the log, if it was given and the log is too small to improve on it.
     """
 
     episodes: Episodes
@@ -126,26 +141,44 @@ class Known:
     errors: Floats
     visits: NDArray[np.int64]
     chances: Floats | None = None
+    policy: Controller | None = None
 
 
-def cautious(
-    plain: Plan, known: Known, pessimism: float, gap: float, seed: int
-) -> tuple[Plan, Support, Habits | Copied]:
+def policy_to_keep(start: Any, episodes: Episodes, model: RewardMixingMDP) -> Controller | None:
+    """Return the policy of ``start`` if it took every action of a small log, otherwise None.
+
+    Args:
+        start: a plan, or a result that has one; anything else gives None.
+        episodes: the log.
+        model: the fitted model, which the policy has to fit.
+    """
+    given = start if isinstance(start, Plan) else getattr(start, "plan", None)
+    if not isinstance(given, Plan) or len(episodes) > SMALL_LOG:
+        return None
+    policy = given.policy
+    sizes = policy.num_states, policy.horizon, policy.reward_values.tolist()
+    fits = sizes == (model.num_states, model.horizon, model.reward_values.tolist())
+    return policy if fits and policy.most < model.num_actions and took_every_action(policy, episodes) else None
+
+
+def cautious(plain: Plan, known: Known, pessimism: float, gap: float, seed: int) -> tuple[Plan, Support, Habits]:
     """The plan that keeps to what is known, set beside ``plain``, the plan that believes the model."""
     habits = habits_of(known.episodes, known.model)
     if not pessimism:
         return plain, _support(plain.policy, known, habits, known.model, 0.0, False, seed), habits
     low = lowered(known, pessimism)
-    follows: Habits | Copied = habits
+    if known.policy is not None:
+        support = _support(known.policy, known, None, low, pessimism, True, seed)
+        support = replace(support, is_too_small=True, keeps_given_policy=True)
+        return _set_beside(plain, known.policy, gap, True), support, habits
     found = plan(low, gap=gap, work_limit=usual_work(low)).policy
     support = _support(found, known, habits, low, pessimism, False, seed)
     if support.left > LEAVES:
-        lower = lowered(known, KEPT * pessimism)
-        copied = imitated(known.episodes, known.model, lower)
-        found = keep_to(habits, known.model, lower) if copied is None else copied
-        follows = habits if copied is None else _copied(known)
-        support = _support(found, known, follows, low, pessimism, True, seed)
-    return _set_beside(plain, found, gap, support.kept), support, follows
+        found = keep_to(habits, known.model, lowered(known, KEPT * pessimism))
+        support = _support(found, known, habits, low, pessimism, True, seed)
+        is_too_small = len(known.episodes) <= SMALL_LOG and is_history_deterministic(known.episodes)
+        support = replace(support, is_too_small=is_too_small)
+    return _set_beside(plain, found, gap, support.kept), support, habits
 
 
 def lowered(known: Known, pessimism: float) -> RewardMixingMDP:
@@ -213,39 +246,35 @@ def keep_to(habits: Habits, model: RewardMixingMDP, low: RewardMixingMDP) -> Con
     return compact_controller(actions[::-1], successors[::-1], model)
 
 
-def _copied(known: Known) -> Copied:
-    """What the log took in each state; where it never was, anything goes."""
-    taken = np.ones((known.model.num_states, known.model.num_actions), np.bool_)
-    taken[: known.visits.shape[0]] = (known.visits > 0) | (known.visits.sum(axis=1, keepdims=True) == 0)
-    return Copied(taken)
-
-
 def _support(
     policy: Controller,
     known: Known,
-    habits: Habits | Copied,
+    habits: Habits | None,
     low: RewardMixingMDP,
     pessimism: float,
     kept: bool,
     seed: int,
 ) -> Support:
-    """Where the policy goes in the fitted model, and what the log holds there."""
+    """Measure where the policy goes in the fitted model, and what the log holds there.
+
+    Without ``habits`` every action counts as one of the log's: the policy is the one that wrote it.
+    """
     model = known.model
     played = simulate(policy, model, PLAYED, seed_for(seed, Role.PLANNED_STEPS))
-    own = _own_steps(habits, played, model)
+    left = 0.0 if habits is None else float((~_own_steps(habits, played, model)).mean())
     visits = np.full((model.num_states, model.num_actions), FEW_VISITS, np.int64)
     visits[: known.visits.shape[0]] = known.visits
     return Support(
         pessimism,
         controller_value(policy, low),
         controller_value(policy, model),
-        float((~own).mean()),
+        left,
         float((visits[played.states[:, :-1], played.actions] < FEW_VISITS).mean()),
         kept,
     )
 
 
-def _own_steps(habits: Habits | Copied, played: Episodes, model: RewardMixingMDP) -> NDArray[np.bool_]:
+def _own_steps(habits: Habits, played: Episodes, model: RewardMixingMDP) -> NDArray[np.bool_]:
     """(K, H): whether each step takes an action that the log takes there; few episodes at a time, if they are long."""
     size = max(1, STEPS_AT_ONCE // played.horizon)
     own = np.empty(played.actions.shape, np.bool_)

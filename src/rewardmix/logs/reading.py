@@ -167,7 +167,7 @@ def _of_episodes(episodes: Episodes, declared: Declared, workers: Workers) -> Lo
     if not len(episodes):
         refuse("log", "no episodes", "at least one")
     size = max(1, arrow.BATCH // max(1, horizon))
-    parts = [Compact.of(episodes[begin : begin + size], schema) for begin in range(0, len(episodes), size)]
+    parts = [Compact.of(episodes[begin : begin + size]) for begin in range(0, len(episodes), size)]
     files = workers.files(part.rows for part in parts)
     rows = int(episodes.lengths.sum())
     counts = np.bincount(episodes.outcomes[episodes.present], minlength=len(values))

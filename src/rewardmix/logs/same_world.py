@@ -20,7 +20,7 @@ def as_model(argument: str, model: Any) -> RewardMixingMDP:
     """A model, or the one of what a run returned."""
     found = model if isinstance(model, RewardMixingMDP) else getattr(model, "model", None)
     if not isinstance(found, RewardMixingMDP):
-        refuse(argument, type(model).__name__, "a RewardMixingMDP, or what fit or learn returned")
+        refuse(argument, type(model).__name__, "a RewardMixingMDP, a plan, or what fit or learn returned")
     return found
 
 

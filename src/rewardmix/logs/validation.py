@@ -168,7 +168,7 @@ def held_out(
     error = float((many - one).std(ddof=1)) / math.sqrt(many.size)
     likelihood = HeldOut(int(fresh.sum()), float(many.mean()), float(one.mean()), error)
     chosen = plan(other, gap=max(gap, 1e-3), work_limit=usual_work(other))
-    before = Known(rest, other, known.errors, known.visits)
+    before = Known(rest, other, known.errors, known.visits, policy=known.policy)
     chosen, support, habits = cautious(chosen, before, pessimism, max(gap, 1e-3), question.seed)
     if known.chances is not None:
         return likelihood, off_policy(chosen, left, known.chances[fresh], left=support.left)

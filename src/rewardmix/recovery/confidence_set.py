@@ -247,11 +247,6 @@ class ConfidenceSet:
         """(X,): whether any episode was there."""
         return np.isfinite(self.average.reshape(self.num_points, self.width)[:, 0])
 
-    @property
-    def never_moved(self) -> NDArray[np.int64]:
-        """x that were never visited; their rows are a convention."""
-        return np.flatnonzero(~self.visited)
-
     @cached_property
     def average_laws(self) -> Floats:
         """(X, Z): law of the reward over contexts; see ``with_guesses`` where x was never visited."""

@@ -117,7 +117,7 @@ def refitted_policy(store: str | Path, until: int, parent: int) -> Refitted:
             except InputError as error:
                 return _failed(before, error)
         try:
-            found = fit(str(path), start=before.model, horizon=before.model.horizon, resamples=0)
+            found = fit(str(path), start=before, horizon=before.model.horizon, resamples=0)
         except InputError as error:
             return _failed(before, error)
     return Refitted(policy_of_plan(found.plan), _against(found, earned), json.dumps(_evidence(found, done, earned)))
