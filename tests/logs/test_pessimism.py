@@ -390,7 +390,8 @@ def test_a_small_log_keeps_the_given_policy_as_it_is(seed, tmp_path):
     log = small_log(300, seed=seed)
     fitted = logs.fit(log, start=DEPLOYED, resamples=0)
     support, found = fitted.info.support, fitted.info.off_policy
-    assert (support.is_too_small, support.keeps_given_policy, support.kept, support.left) == (True, True, True, 0.0)
+    assert isinstance(support, pessimism.SmallLogSupport)
+    assert (support.keeps_given_policy, support.kept, support.left) == (True, True, 0.0)
     assert "it is the given policy, which took all actions of the log" in support.sentence
     assert support.sentence in fitted.info.sentences
     assert controller_value(fitted.plan.policy, SMALL_WORLD) == controller_value(DEPLOYED.policy, SMALL_WORLD)
@@ -406,7 +407,8 @@ def test_a_small_log_keeps_the_given_policy_as_it_is(seed, tmp_path):
 def test_a_small_log_without_its_policy_is_kept_to_and_says_so():
     fitted = logs.fit(small_log(300), num_contexts=3, resamples=0, share_held_out=0.0)
     support = fitted.info.support
-    assert (support.is_too_small, support.keeps_given_policy, support.kept) == (True, False, True)
+    assert isinstance(support, pessimism.SmallLogSupport)
+    assert (support.keeps_given_policy, support.kept) == (False, True)
     assert "too small to improve on the policy that wrote it" in support.sentence
     assert support.left <= 0.01
     value, deployed = (controller_value(one, SMALL_WORLD) for one in (fitted.plan.policy, DEPLOYED.policy))

@@ -17,7 +17,7 @@ that policy was given, it is the answer; otherwise the answer is the plan restri
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -86,8 +86,6 @@ class Support:
         left: share of its steps, in the fitted model, at which it takes actions that are not the log's.
         thin: share of its steps at state-actions with fewer than ``FEW_VISITS`` visits.
         kept: whether it was made to keep to the log's actions.
-        is_too_small: whether the log is too small to improve on the policy that wrote it.
-        keeps_given_policy: whether it is the given policy, which took every action of the log.
     """
 
     pessimism: float
@@ -96,30 +94,46 @@ class Support:
     left: float
     thin: float
     kept: bool
-    is_too_small: bool = False
-    keeps_given_policy: bool = False
 
     @property
     def sentence(self) -> str:
         """The gist."""
         thin = f"{100 * self.thin:.1f} % of the plan's steps are at state-actions with fewer than {FEW_VISITS} visits"
-        if self.left > LEAVES:
-            own = f"and {100 * self.left:.1f} % take actions that the log hardly ever took in such a situation"
-        elif self.keeps_given_policy:
-            own = "and it is the given policy, which took all actions of the log: the log is too small to improve on it"
-        elif self.is_too_small:
-            own = (
-                "and it was made to keep to actions that the log took in the same situation: the log is too small to "
-                "improve on the policy that wrote it (give the run of that policy as init_model, and fit keeps it)"
-            )
-        elif self.kept:
-            own = "and it was made to keep to actions that the log took in the same situation"
-        else:
-            own = "and it takes actions that the log took in the same situation"
+        own = self._describe_actions()
         if not self.pessimism:
             return f"{thin}, {own}; nothing was done about it (pessimism 0)."
         value = f"{self.cautious:.4f} if rewards are {self.pessimism:g} standard errors lower"
         return f"{thin}, {own}. The plan is worth {self.planned:.4f} in the fitted model, {value}."
+
+    def _describe_actions(self) -> str:
+        """Say whether the plan's actions are those of the log."""
+        if self.left > LEAVES:
+            return f"and {100 * self.left:.1f} % take actions that the log hardly ever took in such a situation"
+        if self.kept:
+            return "and it was made to keep to actions that the log took in the same situation"
+        return "and it takes actions that the log took in the same situation"
+
+
+@dataclass(frozen=True)
+class SmallLogSupport(Support):
+    """How much of a plan rests on a log that is too small to improve on the policy that wrote it.
+
+    Attributes:
+        keeps_given_policy: whether the plan is the given policy, which took every action of the log.
+    """
+
+    keeps_given_policy: bool
+
+    def _describe_actions(self) -> str:
+        """Say what the plan does instead of improving on the policy that wrote the log."""
+        if self.keeps_given_policy:
+            return (
+                "and it is the given policy, which took all actions of the log: the log is too small to improve on it"
+            )
+        return (
+            f"{super()._describe_actions()}; the log is too small to improve on the policy that wrote it: "
+            "give the run of that policy as init_model, and fit keeps it"
+        )
 
 
 @short
@@ -169,15 +183,14 @@ def cautious(plain: Plan, known: Known, pessimism: float, gap: float, seed: int)
     low = lowered(known, pessimism)
     if known.policy is not None:
         support = _support(known.policy, known, None, low, pessimism, True, seed)
-        support = replace(support, is_too_small=True, keeps_given_policy=True)
-        return _set_beside(plain, known.policy, gap, True), support, habits
+        return _set_beside(plain, known.policy, gap, True), _of_small_log(support, True), habits
     found = plan(low, gap=gap, work_limit=usual_work(low)).policy
     support = _support(found, known, habits, low, pessimism, False, seed)
     if support.left > LEAVES:
         found = keep_to(habits, known.model, lowered(known, KEPT * pessimism))
         support = _support(found, known, habits, low, pessimism, True, seed)
-        is_too_small = len(known.episodes) <= SMALL_LOG and is_history_deterministic(known.episodes)
-        support = replace(support, is_too_small=is_too_small)
+        if len(known.episodes) <= SMALL_LOG and is_history_deterministic(known.episodes):
+            support = _of_small_log(support, False)
     return _set_beside(plain, found, gap, support.kept), support, habits
 
 
@@ -272,6 +285,11 @@ def _support(
         float((visits[played.states[:, :-1], played.actions] < FEW_VISITS).mean()),
         kept,
     )
+
+
+def _of_small_log(support: Support, keeps_given_policy: bool) -> SmallLogSupport:
+    parts = {one.name: getattr(support, one.name) for one in fields(support)}
+    return SmallLogSupport(**parts, keeps_given_policy=keeps_given_policy)
 
 
 def _own_steps(habits: Habits, played: Episodes, model: RewardMixingMDP) -> NDArray[np.bool_]:
