@@ -5,11 +5,11 @@ CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
-.PHONY: demo test busy documents browser postgres machines another lowest mutants fuzz check lint types docs figures bench bench-full clean
+.PHONY: demo test quick busy documents browser postgres machines another lowest mutants fuzz check lint types docs figures bench bench-full clean
 
 demo: $(VENV)/core
 	rm -rf runs/demo
-	$(BIN)/rewardmix learn shop --episodes 5000 --out runs/demo
+	$(BIN)/rewardmix learn shop --num-episodes 5000 --out runs/demo
 
 # The library's tests. Those of the report page drive Debian's chromium (make browser), those of the service start Debian's
 # PostgreSQL (make postgres); where one is missing they are skipped, but not where CI is set: there they fail.
@@ -19,6 +19,10 @@ test: $(VENV)/dev
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	  echo "NO POSTGRESQL: the tests of several servers will be skipped; make postgres installs it, as root"
 	$(BIN)/python -m pytest -n 2 tests --ignore=tests/documents
+
+# Fast tests of single modules, in less than two minutes of CPU once kernels are compiled. tests/conftest.py sets the markers.
+quick: $(VENV)/dev
+	$(BIN)/python -m pytest -q -n 2 -m unit tests --ignore=tests/documents
 
 # The tests of the service beside one busy process a core: none of them may need an idle machine.
 busy: $(VENV)/dev
@@ -32,8 +36,8 @@ documents: $(VENV)/dev
 mutants: $(VENV)/dev
 	$(BIN)/python tests/mutants.py
 
-# Damaged files, arbitrary nouns, odd logs and command lines, many of each; the tests run the same with a small budget.
-FUZZED := files:20000 nouns:5000 logs:5000 commands:2000
+# Damaged files, arbitrary values, odd logs and command lines, many of each; the tests run the same with a small budget.
+FUZZED := files:20000 constructors:5000 logs:5000 commands:2000
 
 fuzz: $(VENV)/dev
 	for one in $(FUZZED); do echo "== $${one%:*}"; $(BIN)/python tests/fuzz/$${one%:*}.py --tries $${one#*:} || exit 1; done
@@ -94,7 +98,7 @@ bench-full: $(VENV)/bench
 	for study in $(STUDIES); do echo "== $$study"; $(BIN)/python -m benchmarks.$$study.run || exit 1; done
 
 clean:
-	rm -rf .venv .venv-* docs/_build docs/_figures docs/_sample .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* docs/_build docs/_figures docs/_sample docs/reference/api .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/python:

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.exponents import Estimate
 from benchmarks.record import table
 
-JOINED = "\N{NO-BREAK SPACE}"
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 """Between the two ends of an interval, so that a narrow table does not part them."""
 
 
@@ -22,11 +22,11 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def show(parts: Iterable[str]) -> None:
+def show(texts: Iterable[str]) -> None:
     """Print paragraphs and tables of Markdown, the columns of tables under each other."""
-    for part in parts:
-        lines = [[cell.strip() for cell in line.strip("|").split(" |")] for line in part.split("\n")]
-        table(lines[0], lines[2:]) if part.startswith("|") else print(part)
+    for text in texts:
+        lines = [[cell.strip() for cell in line.strip("|").split(" |")] for line in text.split("\n")]
+        table(lines[0], lines[2:]) if text.startswith("|") else print(text)
         print()
 
 
@@ -50,13 +50,13 @@ def within(estimate: Estimate, digits: int = 2) -> str:
     """A number with its interval: .87 [.68, 1.20]; nothing where there is no number."""
     if math.isnan(estimate.value):
         return ""
-    value, low, high = (short(part, digits) for part in estimate)
-    return f"{value} [{low},{JOINED}{high}]"
+    value, low, high = (short(number, digits) for number in estimate)
+    return f"{value} [{low},{NO_BREAK_SPACE}{high}]"
 
 
 def counted(estimate: Estimate) -> str:
     """The same for a number of episodes: 822 [606, 1,084]."""
-    return "{:,.0f} [{:,.0f},{}{:,.0f}]".format(*estimate[:2], JOINED, estimate.high)
+    return "{:,.0f} [{:,.0f},{}{:,.0f}]".format(*estimate[:2], NO_BREAK_SPACE, estimate.high)
 
 
 def error_of(values: Sequence[float]) -> float:

@@ -37,18 +37,18 @@ def slope(factor: ArrayLike, episodes: ArrayLike) -> Any:
     points = used.sum(axis=-1)
     middle = np.where(used, x, 0.0).sum(axis=-1) / np.maximum(points, 1)
     x, y = np.where(used, x - middle[..., None], 0.0), np.where(used, y, 0.0)
-    found = (x * y).sum(axis=-1) / np.where(points > 1, (x * x).sum(axis=-1), np.nan)
-    return found if found.ndim else float(found)
+    result = (x * y).sum(axis=-1) / np.where(points > 1, (x * x).sum(axis=-1), np.nan)
+    return result if result.ndim else float(result)
 
 
-def between(slopes: ArrayLike, failure: float = 0.05) -> Estimate:
+def between(slopes: ArrayLike, failure_prob: float = 0.05) -> Estimate:
     """Mean of the slopes of independent replicates, with Student's t interval."""
     from scipy.special import stdtrit
 
     each = np.asarray(slopes, np.float64)
     if each.size < 2:
         return Estimate(float(each.mean()), float("nan"), float("nan"))
-    radius = float(stdtrit(each.size - 1, 1 - failure / 2)) * each.std(ddof=1) / np.sqrt(each.size)
+    radius = float(stdtrit(each.size - 1, 1 - failure_prob / 2)) * each.std(ddof=1) / np.sqrt(each.size)
     return Estimate(float(each.mean()), float(each.mean() - radius), float(each.mean() + radius))
 
 
@@ -60,34 +60,34 @@ def crossing(budgets: ArrayLike, values: ArrayLike, level: float) -> Any:
     """
     x, y = np.log(np.asarray(budgets, np.float64)), np.log(np.maximum(values, 1e-12)) - np.log(level)
     above = y > 0
-    shown = above.any(axis=0) & ~above[-1]
-    i = np.where(shown, len(x) - 1 - above[::-1].argmax(axis=0), 0)
-    here, there = (np.take_along_axis(y, j[None], axis=0)[0] for j in (i, i + 1))
-    share = here / np.where(shown, here - there, np.nan)
-    found = np.exp(x[i] + share * (x[i + 1] - x[i]))
-    return found if found.ndim else float(found)
+    crosses = above.any(axis=0) & ~above[-1]
+    i = np.where(crosses, len(x) - 1 - above[::-1].argmax(axis=0), 0)
+    before, after = (np.take_along_axis(y, j[None], axis=0)[0] for j in (i, i + 1))
+    share = before / np.where(crosses, before - after, np.nan)
+    budget = np.exp(x[i] + share * (x[i + 1] - x[i]))
+    return budget if budget.ndim else float(budget)
 
 
-def exact_limits(successes: int, trials: int, failure: float = 0.05) -> tuple[float, float]:
+def exact_limits(successes: int, trials: int, failure_prob: float = 0.05) -> tuple[float, float]:
     """Exact binomial limits (Clopper and Pearson)."""
     from scipy.special import betaincinv
 
-    low = betaincinv(successes, trials - successes + 1, failure / 2) if successes else 0.0
-    high = betaincinv(successes + 1, trials - successes, 1 - failure / 2) if successes < trials else 1.0
+    low = betaincinv(successes, trials - successes + 1, failure_prob / 2) if successes else 0.0
+    high = betaincinv(successes + 1, trials - successes, 1 - failure_prob / 2) if successes < trials else 1.0
     return float(low), float(high)
 
 
-def drawn(replicates: int, draws: int = 2000, seed: int = 0) -> Chosen:
+def draw_replicates(replicates: int, draws: int = 2000, seed: int = 0) -> Chosen:
     """Replicate numbers (draws, replicates), drawn with replacement."""
     return np.random.default_rng(seed).integers(replicates, size=(draws, replicates))
 
 
-def limits(found: ArrayLike) -> tuple[Any, Any]:
+def limits(draws: ArrayLike) -> tuple[Any, Any]:
     """Percentile 95 % limits of a statistic (draws, ...).
 
     Draws in which it is not finite are left out; where more than a tenth are, the limits are NaN.
     """
-    values = np.asarray(found, np.float64)
+    values = np.asarray(draws, np.float64)
     low, high = np.nanpercentile(values, [2.5, 97.5], axis=0) if np.isfinite(values).any() else (np.nan, np.nan)
     lost = np.mean(~np.isfinite(values), axis=0) > 0.1
     return np.where(lost, np.nan, low), np.where(lost, np.nan, high)
@@ -95,7 +95,7 @@ def limits(found: ArrayLike) -> tuple[Any, Any]:
 
 def resampled(statistic: Callable[[Chosen], Any], replicates: int, draws: int = 2000) -> tuple[Any, Any]:
     """Percentile 95 % limits of a statistic of replicate numbers, which are drawn with replacement."""
-    return limits([statistic(chosen) for chosen in drawn(replicates, draws)])
+    return limits([statistic(chosen) for chosen in draw_replicates(replicates, draws)])
 
 
 def over_replicates(
@@ -105,5 +105,5 @@ def over_replicates(
 
     ``needed`` takes replicate numbers (..., replicates) and gives a number for each value of the factor, (..., factor).
     """
-    low, high = limits(slope(factor, needed(drawn(replicates, draws))))
+    low, high = limits(slope(factor, needed(draw_replicates(replicates, draws))))
     return Estimate(slope(factor, needed(np.arange(replicates))), float(low), float(high))

@@ -17,8 +17,8 @@ from benchmarks.record import HERE
 def figures() -> dict[str, Callable[[Any], Any]]:
     """study-name -> what draws it."""
     studies = sorted(path.parent.name for path in HERE.glob("*/analysis.py"))
-    known = {study: getattr(import_module(f"benchmarks.{study}.analysis"), "FIGURES", {}) for study in studies}
-    return {f"{study}-{name}": draw for study, drawn in known.items() for name, draw in drawn.items()}
+    by_study = {study: getattr(import_module(f"benchmarks.{study}.analysis"), "FIGURES", {}) for study in studies}
+    return {f"{study}-{name}": draw for study, functions in by_study.items() for name, draw in functions.items()}
 
 
 def draw_all(folder: Path) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-OFTEN = 10.0
+SECONDS_BETWEEN_WRITES = 10.0
 """Seconds after which rows are written before a part is through."""
 
 Rows = list[dict[str, Any]]
-Told = Callable[[str, Rows, bool], None]
+PrintRows = Callable[[str, Rows, bool], None]
 """Says what the rows of a part tell, quick ones or not."""
 
 
@@ -35,28 +35,28 @@ def record(study: str, part: str, rows: Rows, *, program: str = "run", folder: P
 
 
 def run(
-    doc: str | None, study: str, parts: dict[str, Callable[[bool], Iterable[dict[str, Any]]]], told: Told,
+    doc: str | None, study: str, parts: dict[str, Callable[[bool], Iterable[dict[str, Any]]]], print_rows: PrintRows,
     folder: Path = HERE, program: str = "run",
 ) -> None:  # fmt: skip
     """Run the parts asked for, ``--quick`` or whole: rows are written as they come, and what they tell is printed.
 
     A part is a function from whether it is quick to its rows. Quick runs are not written.
     """
-    asked = argparse.ArgumentParser(description=doc)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default=",".join(parts))
-    given = asked.parse_args()
-    for part in given.parts.split(","):
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--parts", default=",".join(parts))
+    args = parser.parse_args()
+    for part in args.parts.split(","):
         rows: Rows = []
         written = time.monotonic()
-        for row in parts[part](given.quick):
+        for row in parts[part](args.quick):
             rows.append(row)
-            if time.monotonic() - written > OFTEN:
+            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
                 print(f"{part}: {len(rows)} rows", file=sys.stderr, flush=True)
-                given.quick or record(study, part, rows, program=program, folder=folder)
+                args.quick or record(study, part, rows, program=program, folder=folder)
                 written = time.monotonic()
-        given.quick or record(study, part, rows, program=program, folder=folder)
-        told(part, rows, given.quick)
+        args.quick or record(study, part, rows, program=program, folder=folder)
+        print_rows(part, rows, args.quick)
 
 
 def path_of(study: str, folder: Path = HERE) -> Path:
@@ -144,9 +144,14 @@ def _blas() -> str:
         from threadpoolctl import threadpool_info
     except ImportError:
         return "unknown: threadpoolctl is not installed"
-    found = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    libraries = [info for info in threadpool_info() if info["user_api"] == "blas"]
     return "; ".join(
-        sorted({f"{one['internal_api']} {one['version']} {one.get('architecture', '?')}" for one in found})
+        sorted(
+            {
+                f"{library['internal_api']} {library['version']} {library.get('architecture', '?')}"
+                for library in libraries
+            }
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""Sphinx: everything is built from this repository, without network access."""
+"""Configure Sphinx; everything is built from this repository, without network access."""
 
 import re
 import sys
@@ -25,6 +25,9 @@ extensions = [
     "sample",
     "self_contained",
     "studies",
+    "api_pages",
+    "http_routes",
+    "constants",
 ]
 html_math_renderer = "mathml"
 highlight_language = "none"  # formulas and commands that are set in are not Python; fences name their language
@@ -46,28 +49,30 @@ napoleon_use_ivar = True
 nitpicky = False
 
 
-def formulas_are_literal(app, what, name, obj, options, lines):
-    """Docstrings are plain text: blocks set in by four spaces are formulas, and * and | mean themselves."""
-    fresh, previous, formula = [], "", False
+def mark_formulas(app, what, name, obj, options, lines):
+    """Read docstrings as plain text: indented blocks are formulas, and * and | are no markup."""
+    escaped, previous, formula = [], "", False
     for line in lines:
-        begins = line.startswith("    ") and not (fresh and fresh[-1].strip())
-        if begins and previous and not previous.startswith((" ", ":", "..")) and not previous.endswith("::"):
-            fresh += ["::", ""]
+        indented = line.startswith("    ") and not (escaped and escaped[-1].strip())
+        if indented and previous and not previous.startswith((" ", ":", "..")) and not previous.endswith("::"):
+            escaped += ["::", ""]
             formula = True
         formula = formula and (not line.strip() or line.startswith("    "))
-        fresh.append(line if formula else plain(line))
+        escaped.append(line if formula else escape_markup(line))
         previous = line if line.strip() else previous
-    lines[:] = fresh
+    lines[:] = escaped
 
 
-def plain(line):
-    """Escape what reStructuredText would take for marks, outside of ``code``."""
-    parts = line.split("``")
-    for i in range(0, len(parts), 2):
-        parts[i] = re.sub(r"(?<=[\w')\]])\*(?=[\w(])|(?<![\\*])\*(?=\w)(?![^*]*\*)|(?<!`)\|(?!`)", r"\\\g<0>", parts[i])
-    return re.sub(r"^(\s*|:\w+ \w+: )([A-Z]\.)$", r"\1\\\2", "``".join(parts))  # M. is a number, not a list
+def escape_markup(line):
+    """Escape what reStructuredText would read as markup, outside of ``code``."""
+    pieces = line.split("``")
+    for i in range(0, len(pieces), 2):
+        pieces[i] = re.sub(
+            r"(?<=[\w')\]])\*(?=[\w(])|(?<![\\*])\*(?=\w)(?![^*]*\*)|(?<!`)\|(?!`)", r"\\\g<0>", pieces[i]
+        )
+    return re.sub(r"^(\s*|:\w+ \w+: )([A-Z]\.)$", r"\1\\\2", "``".join(pieces))  # M. is a number, not a list
 
 
 def setup(app):
-    """Sphinx calls this."""
-    app.connect("autodoc-process-docstring", formulas_are_literal)
+    """Register the hook with Sphinx."""
+    app.connect("autodoc-process-docstring", mark_formulas)

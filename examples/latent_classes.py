@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import rewardmix as rm
-from rewardmix.profiles import TypeProfile, type_profiles
-from rewardmix.recovery.bags import Bags, bags_of
-from rewardmix.recovery.bootstrap import mixture_of_model
-from rewardmix.recovery.likelihood import Mixture, logliks, posteriors
+from rewardmix.recovery.bootstrap import model_to_mixture
+from rewardmix.recovery.likelihood import Mixture, log_likelihoods, type_posteriors
+from rewardmix.recovery.reward_patterns import RewardPatterns, patterns_from_episodes
+from rewardmix.type_profiles import TypeProfile, describe_types
 
 
 class LatentClassMixture(DensityMixin, BaseEstimator):
@@ -28,11 +28,11 @@ class LatentClassMixture(DensityMixin, BaseEstimator):
     Args:
         n_components: M, the number of classes.
         bins: levels of a column; a column with more different values is cut at its quantiles.
-        pseudocount: at the average law, for each column and class.
+        pseudocount: number of answers with the average distribution, added to each column and class.
         random_state: a seed or a ``RandomState``.
 
     Attributes:
-        weights_: (M,) the share of each class.
+        weights_: (M,) the weight (probability) of each class.
         probs_: (M, d, Z) the probability of each level of each column.
         bin_edges_: the limits between the levels of each column.
         model_: the fitted ``RewardMixingMDP``, with one action for each column.
@@ -51,28 +51,28 @@ class LatentClassMixture(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> LatentClassMixture:
         """Fit the classes to a table (n, d) of numbers; ``y`` is ignored."""
         table = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)
-        for name, least in (("n_components", 1), ("bins", 2)):
-            if getattr(self, name) < least:
-                raise rm.InputError(f"{name}: found {getattr(self, name)}, expected at least {least}")
+        for name, min_value in (("n_components", 1), ("bins", 2)):
+            if getattr(self, name) < min_value:
+                raise rm.InputError(f"{name}: got {getattr(self, name)}, expected at least {min_value}")
         self.bin_edges_ = [_bin_edges(column, self.bins) for column in table.T]
         levels = max(2, *(edges.size + 1 for edges in self.bin_edges_))
         episodes = self._make_episodes(table, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        model = rm.recover(episodes, num_contexts=self.n_components, prior=float(self.pseudocount), seed=seed).model
+        model = rm.recover(episodes, num_types=self.n_components, pseudocount=float(self.pseudocount), seed=seed).model
         names = getattr(self, "feature_names_in_", [f"column {j + 1}" for j in range(table.shape[1])])
         self.model_ = dataclasses.replace(model, action_names=tuple(str(name) for name in names))
-        self.weights_, self.probs_ = model.weights, model.laws[:, 0]
+        self.weights_, self.probs_ = model.weights, model.reward_probs[:, 0]
         return self
 
     @property
     def profiles_(self) -> tuple[TypeProfile, ...]:
         """A description of each class."""
         check_is_fitted(self)
-        return type_profiles(self.model_)
+        return describe_types(self.model_)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class for each person, (n, M)."""
-        return posteriors(*self._encode(X))
+        return type_posteriors(*self._encode(X))
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the most probable class of each person, (n,)."""
@@ -84,18 +84,18 @@ class LatentClassMixture(DensityMixin, BaseEstimator):
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return the log-likelihood of each person's answers, (n,)."""
-        return logliks(*self._encode(X))
+        return log_likelihoods(*self._encode(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the average log-likelihood of a person's answers."""
         return float(self.score_samples(X).mean())
 
-    def _encode(self, X: Any) -> tuple[Bags, Mixture]:
+    def _encode(self, X: Any) -> tuple[RewardPatterns, Mixture]:
         """Return the reward counts of each person, and the fitted mixture."""
         check_is_fitted(self)
         table = validate_data(self, X, dtype=np.float64, reset=False)
         episodes = self._make_episodes(table, self.model_.num_values)
-        return bags_of(episodes), mixture_of_model(self.model_, episodes)
+        return patterns_from_episodes(episodes), model_to_mixture(self.model_, episodes)
 
     def _make_episodes(self, table: NDArray[np.float64], levels: int) -> rm.Episodes:
         """Make an episode of each row: the action of step t is column t."""
@@ -128,10 +128,10 @@ def main() -> None:
 
     mixture = LatentClassMixture(n_components=2).fit(answers)
     agreement = (mixture.predict(answers) == classes).mean()
-    print(f"shares of the classes: {mixture.weights_.round(2)}")
+    print(f"weights of the classes: {mixture.weights_.round(2)}")
     for profile in mixture.profiles_:
-        print(profile.sentence)
-    print(f"the predicted class is right for {max(agreement, 1 - agreement):.0%} of 800 people")
+        print(profile.text)
+    print(f"predicted class is correct for {max(agreement, 1 - agreement):.0%} of 800 people")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-"""A model of one's own: a tutor with two kinds of pupils, who learn best from examples or from exercises.
+"""Plan in a model: a tutor with two types of pupils, who learn best from examples or from exercises.
 
-States are how far the pupil is (new, warm, fluent); each session has six steps; a reward is a solved task.
+States are the pupil's levels (new, warm, fluent). A session has six steps, and a solved task is a reward of 1.
 """
 
 import numpy as np
 
 import rewardmix as rm
 
-ADVANCE = [0.3, 0.3, 0.1]  # how likely each action moves a pupil on, whoever he is
+ADVANCE = [0.3, 0.3, 0.1]  # probability that an action raises the level, equal for both types
 transition = np.zeros((3, 3, 3))
 for state in range(3):
-    for action, chance in enumerate(ADVANCE):
-        transition[state, action, min(state + 1, 2)] += chance
-        transition[state, action, state] += 1 - chance
+    for action, prob in enumerate(ADVANCE):
+        transition[state, action, min(state + 1, 2)] += prob
+        transition[state, action, state] += 1 - prob
 
 solved = np.array(
     [
@@ -31,13 +31,13 @@ model = rm.RewardMixingMDP(
 )
 
 plan = rm.plan(model, gap=1e-4)
-print(f"best policy: between {plan.lower:.4f} and {plan.upper:.4f} solved tasks a session")
-for standing in rm.compare(model).table:
-    print(f"  {standing.name:24} {standing.value:.4f}")
+print(f"optimum: between {plan.lower:.4f} and {plan.upper:.4f} solved tasks per session")
+for row in rm.compare_planners(model).table:
+    print(f"  {row.name:24} {row.value:.4f}")
 
 memory = plan.policy.start(0)
 rng = np.random.default_rng(0)
-print("a session with a pupil who solves nothing at first:")
+print("a session in which the first two tasks are not solved:")
 for step, reward in enumerate([0.0, 0.0, 1.0, 1.0, 1.0, 1.0]):
     action = plan.policy.act(memory, rng)
     print(f"  step {step + 1}: {model.action_names[action]:9} -> {'solved' if reward else 'not solved'}")

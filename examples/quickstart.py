@@ -1,10 +1,10 @@
-"""Learn to serve visitors of hidden taste, and see what adapting to them is worth."""
+"""Learn a policy for the synthetic shop with two hidden user types, and compare it with simpler policies."""
 
 import rewardmix as rm
 
-learned = rm.learn("shop", episodes=2000, seed=0)
-truth = learned.certificate.truth
-print(f"best policy that does not adapt: {truth.markov:.2f} clicks a session")
-print(f"learned from 2,000 sessions:     {truth.value:.2f}")
-print(f"best policy there is:            {truth.best_lower:.2f} to {truth.best_upper:.2f}")
-print(f"share of the gain of adapting:   {truth.share:.1%}")
+result = rm.learn("shop", num_episodes=2000, seed=0)
+truth = result.certificate.true_model
+print(f"best Markov policy: {truth.markov_value:.2f} clicks per session")
+print(f"learned policy:     {truth.policy_value:.2f}")
+print(f"optimum:            {truth.optimal_lower:.2f} to {truth.optimal_upper:.2f}")
+print(f"normalized score:   {truth.normalized_score:.1%} (0 % = best Markov policy, 100 % = optimum)")

@@ -2,11 +2,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies import models
 from rewardmix import belief
-from strategies import models
 
 
-@given(models(contexts=(2, 3, 4), values=(2, 3)), st.data())
+@given(models(num_types=(2, 3, 4), values=(2, 3)), st.data())
 def test_updates_in_a_row_are_bayes_on_the_whole_history(model, data):
     """The posterior is prior times the product of the likelihoods, normalised once."""
     steps = data.draw(
@@ -19,10 +19,10 @@ def test_updates_in_a_row_are_bayes_on_the_whole_history(model, data):
             max_size=5,
         )
     )
-    likelihoods = np.array([model.laws[:, s, a, z] for s, a, z in steps]).reshape(len(steps), model.num_contexts)
+    likelihoods = np.array([model.reward_probs[:, s, a, z] for s, a, z in steps]).reshape(len(steps), model.num_types)
     joint = model.weights * likelihoods.prod(axis=0)
     if joint.sum() > 1e-200:
-        beliefs = belief.posterior(model.weights, likelihoods)
+        beliefs = belief.filter_beliefs(model.weights, likelihoods)
         np.testing.assert_allclose(beliefs[-1], joint / joint.sum(), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(beliefs.sum(axis=-1), 1.0, rtol=0, atol=1e-12)
 

@@ -44,17 +44,17 @@ def test_reward_values_are_found_or_given():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"states": STATES + 1}, r"states\[0, 2\]: found 3, expected a whole number from 0 to 2"),
-        ({"actions": ACTIONS - 1}, r"actions\[0, 0\]: found -1, expected a whole number from 0 to 1"),
-        ({"actions": ACTIONS + 0.5}, "actions: found dtype float64, expected whole numbers"),
-        ({"rewards": [[0, np.nan], [0, 0]]}, r"rewards\[0, 1\]: found nan, expected a finite reward"),
-        ({"rewards": [[0, 3], [0, 0]], "reward_values": (0, 1)}, r"rewards\[0, 1\]: found 3.0, expected one of"),
-        ({"rewards": np.zeros((2, 3))}, r"rewards: found shape \(2, 3\), expected shape \(2, 2\)"),
-        ({"states": STATES[:1]}, r"states: found shape \(1, 3\), expected shape \(2, 3\)"),
-        ({"lengths": [0, 2]}, r"lengths\[0\]: found 0, expected at least one step"),
-        ({"lengths": [3, 2]}, r"lengths\[0\]: found 3"),
-        ({"actions": [0, 1]}, r"actions: found shape \(2,\), expected shape \(episodes, horizon\)"),
-        ({"num_states": 0}, "num_states: found 0"),
+        ({"states": STATES + 1}, r"states\[0, 2\]: got 3, expected a whole number from 0 to 2"),
+        ({"actions": ACTIONS - 1}, r"actions\[0, 0\]: got -1, expected a whole number from 0 to 1"),
+        ({"actions": ACTIONS + 0.5}, "actions: got dtype float64, expected whole numbers"),
+        ({"rewards": [[0, np.nan], [0, 0]]}, r"rewards\[0, 1\]: got nan, expected a finite reward"),
+        ({"rewards": [[0, 3], [0, 0]], "reward_values": (0, 1)}, r"rewards\[0, 1\]: got 3.0, expected one of"),
+        ({"rewards": np.zeros((2, 3))}, r"rewards: got shape \(2, 3\), expected shape \(2, 2\)"),
+        ({"states": STATES[:1]}, r"states: got shape \(1, 3\), expected shape \(2, 3\)"),
+        ({"lengths": [0, 2]}, r"lengths\[0\]: got 0, expected at least one step"),
+        ({"lengths": [3, 2]}, r"lengths\[0\]: got 3"),
+        ({"actions": [0, 1]}, r"actions: got shape \(2,\), expected shape \(episodes, horizon\)"),
+        ({"num_states": 0}, "num_states: got 0"),
     ],
 )
 def test_bad_arrays_are_refused_by_name(changes, message):
@@ -69,7 +69,7 @@ def test_episodes_add_and_slice():
     assert len(both[3]) == 1
     assert len(both[-1]) == 1
     np.testing.assert_array_equal(both[np.array([3, 0])].states[1], STATES[0])
-    with pytest.raises(InputError, match="other: found .* expected .* as on the left"):
+    with pytest.raises(InputError, match="other: got .* expected .* as on the left"):
         build() + build(num_states=4)
 
 

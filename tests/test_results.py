@@ -1,4 +1,4 @@
-"""Results that speak: reprs, cards, words, folders, pages; from objects as people have them."""
+"""Test the output of results: reprs, HTML cards, summaries, run folders and pages."""
 
 import dataclasses
 import html.parser
@@ -10,93 +10,96 @@ import pytest
 
 import rewardmix as rm
 from rewardmix import logs
-from rewardmix.report.speech import spoken
+from rewardmix.report.text_summary import summary_lines
 
 LONGEST = 400
 
 
 @pytest.fixture(scope="module")
 def shop():
-    return rm.problems.make("shop")
+    return rm.problems.make_model("shop")
 
 
 @pytest.fixture(scope="module")
 def results(shop):
-    episodes = rm.simulate(rm.uniform(shop), shop, 400)
+    episodes = rm.simulate(rm.uniform_policy(shop), shop, 400)
     named = {"state_names": shop.state_names, "action_names": shop.action_names}
     return {
-        "learned": rm.learn(shop, episodes=400, resamples=2),
-        "fitted": rm.fit(episodes, resamples=2, **named),
-        "earned": rm.earn(shop, episodes=200),
+        "learned": rm.learn(shop, num_episodes=400, num_resamples=2),
+        "fitted": rm.fit(episodes, num_resamples=2, **named),
+        "online": rm.learn_online(shop, num_episodes=200),
         "plan": rm.plan(shop),
     }
 
 
-KINDS = ("learned", "fitted", "earned", "plan")
+KINDS = ("learned", "fitted", "online", "plan")
 
 
-def parts_of(noun, seen):
-    """A noun and every noun in it."""
-    if id(noun) in seen or isinstance(noun, type):
+def parts_of(value, found):
+    """Collect an object and every object in it."""
+    if id(value) in found or isinstance(value, type):
         return
-    if type(noun).__module__.startswith("rewardmix"):
-        seen[id(noun)] = noun
-    if dataclasses.is_dataclass(noun):
-        for field in dataclasses.fields(noun):
-            parts_of(getattr(noun, field.name), seen)
-    elif isinstance(noun, tuple | list):
-        for part in noun:
-            parts_of(part, seen)
-    elif isinstance(noun, dict):
-        for part in noun.values():
-            parts_of(part, seen)
+    if type(value).__module__.startswith("rewardmix"):
+        found[id(value)] = value
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            parts_of(getattr(value, field.name), found)
+    elif isinstance(value, tuple | list):
+        for piece in value:
+            parts_of(piece, found)
+    elif isinstance(value, dict):
+        for piece in value.values():
+            parts_of(piece, found)
 
 
+@pytest.mark.system
 def test_every_repr_is_short(results, shop):
-    seen = {}
+    found = {}
     plan = results["plan"]
-    episodes = rm.simulate(rm.uniform(shop), shop, 50)
+    episodes = rm.simulate(rm.uniform_policy(shop), shop, 50)
     more = [
-        rm.uniform(shop), rm.policy.exploring(plan.policy, 0.1, 4), plan.belief_policy, plan.alpha_vectors, episodes,
-        rm.explore(shop, episodes=50), rm.recover(episodes), rm.compare(shop),
-        rm.evaluate(plan.policy, shop), rm.check(episodes), rm.choose_contexts(episodes, 2), logs.read(episodes),
-        rm.make_env(shop), rm.compare_runs(results["learned"], results["learned"]), plan.types, plan.recognition,
+        rm.uniform_policy(shop), rm.policy.make_epsilon_greedy(plan.policy, 0.1, 4), plan.belief_policy,
+        plan.alpha_vectors, episodes,
+        rm.explore(shop, num_episodes=50), rm.recover(episodes), rm.compare_planners(shop),
+        rm.evaluate(plan.policy, shop), rm.diagnose(episodes), rm.select_num_types(episodes, 2),
+        logs.read_log(episodes), rm.make_env(shop), rm.compare_runs(results["learned"], results["learned"]),
+        plan.type_profiles, plan.identification,
     ]  # fmt: skip
-    parts_of([*results.values(), *more], seen)
+    parts_of([*results.values(), *more], found)
     long = {
-        f"{type(noun).__module__}:{type(noun).__name__}": len(repr(noun))
-        for noun in seen.values()
-        if len(repr(noun)) > LONGEST
+        f"{type(value).__module__}:{type(value).__name__}": len(repr(value))
+        for value in found.values()
+        if len(repr(value)) > LONGEST
     }
     assert not long
-    assert len({type(noun) for noun in seen.values()}) > 30
+    assert len({type(value) for value in found.values()}) > 30
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_result_says_what_it_is(results, kind):
-    noun = results[kind]
-    said = noun.summary()
-    assert noun.result["verdict"]["sentence"] in said
-    assert noun.result["verdict"]["advice"] in said
-    assert [t.sentence in said for t in noun.types] == [True, True]
-    assert noun.recognition.sentence in said
-    assert len(said.splitlines()) == 8
+    result = results[kind]
+    text = result.summary()
+    assert result.to_dict()["verdict"]["text"] in text
+    assert result.to_dict()["verdict"]["advice"] in text
+    assert [profile.text in text for profile in result.type_profiles] == [True, True]
+    assert result.identification.text in text
+    assert len(text.splitlines()) == 8
 
 
 def test_a_summary_says_in_words_what_was_not_estimated():
-    answer = {
-        "measured": "planned",
+    headline = {
+        "evidence_key": "planned",
         "value": 1.0,
         "lower": None,
         "upper": None,
         "regret": None,
         "regret_measured": None,
-        "gain": 0.5,
-        "fixed": 2.0,
+        "adaptivity_gain": 0.5,
+        "markov": 2.0,
     }
-    lines = spoken({"answer": answer})
-    assert lines[1] == "How far it is from the best possible policy was not estimated."
-    assert lines[2] == "Adapting is worth +0.50 an episode over the best fixed policy."
+    lines = summary_lines({"headline": headline})
+    assert lines[1] == "The regret was not estimated."
+    assert lines[2] == "Adaptivity gain: +0.50 per episode. Difference to the best Markov policy (+25\u202f%)."
 
 
 class Outside(html.parser.HTMLParser):
@@ -125,20 +128,24 @@ def test_cards_need_nothing_else(results, kind):
 
 
 def test_cards_escape_names(results):
-    named = results["plan"].named(["<b>", "a & b"])
+    named = results["plan"].with_type_names(["<b>", "a & b"])
     assert "<b>" not in named._repr_html_()
     assert "a &amp; b" in named._repr_html_()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_is_kept_and_read_again(results, kind, tmp_path):
-    noun = results[kind]
-    place = noun.save(tmp_path / "run", title="mine")
+    result = results[kind]
+    place = result.save(tmp_path / "run", title="mine")
     again = rm.load(place)
-    assert (again.summary(), [t.sentence for t in again.types]) == (noun.summary(), [t.sentence for t in noun.types])
-    assert again.result["title"] == "mine"
+    assert (again.summary(), [profile.text for profile in again.type_profiles]) == (
+        result.summary(),
+        [profile.text for profile in result.type_profiles],
+    )
+    assert again.to_dict()["title"] == "mine"
     assert (
-        rm.evaluate(again.policy, noun.model).value == rm.evaluate(getattr(noun, "plan", noun).policy, noun.model).value
+        rm.evaluate(again.policy, result.model).value
+        == rm.evaluate(getattr(result, "plan", result).policy, result.model).value
     )
     assert len(repr(again)) < LONGEST
     again.save(tmp_path / "copy")
@@ -150,46 +157,51 @@ def test_the_command_line_and_python_write_the_same_folder(tmp_path):
     from rewardmix.cli import main
 
     with pytest.raises(SystemExit) as done:
-        main(["learn", "shop", "--episodes", "400", "--out", str(tmp_path / "typed")])
+        main(["learn", "shop", "--num-episodes", "400", "--out", str(tmp_path / "typed")])
     assert done.value.code == 0
     typed = rm.load(tmp_path / "typed")
-    learned = rm.learn("shop", episodes=400)
+    learned = rm.learn("shop", num_episodes=400)
     learned.save(tmp_path / "called", title="shop")
-    one, two = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("typed", "called"))
-    differ = {key for key in one if one[key] != two[key]}
-    assert differ <= {"command", "seed", "record", "rewards"}  # rings of the truth, which learned does not keep
+    typed_result, called = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("typed", "called"))
+    differ = {key for key in typed_result if typed_result[key] != called[key]}
+    assert differ <= {"command", "seed", "metadata", "rewards"}  # rings of the truth, which learned does not keep
     assert typed.summary() == learned.summary()
     assert rm.compare_runs(typed, learned).verdict
 
 
 def test_names_are_part_of_a_run(results, tmp_path):
     for kind in KINDS:
-        named = results[kind].named(["walkers", "readers"])
-        assert [t.name for t in named.types] == ["walkers", "readers"]
+        named = results[kind].with_type_names(["walkers", "readers"])
+        assert [profile.name for profile in named.type_profiles] == ["walkers", "readers"]
         again = rm.load(named.save(tmp_path / kind))
-        assert again.model.context_names == ("walkers", "readers")
-        assert again.result["world"]["context_names"] == ["walkers", "readers"]
-        renamed = rm.load(again.named(["a", "b"]).save(tmp_path / f"{kind} again"))
-        assert [t.name for t in renamed.types] == renamed.result["session"]["context_names"] == ["a", "b"]
-        assert [t["name"] for t in renamed.result["types"]] == ["a", "b"]
+        assert again.model.type_names == ("walkers", "readers")
+        assert again.to_dict()["environment"]["type_names"] == ["walkers", "readers"]
+        renamed = rm.load(again.with_type_names(["a", "b"]).save(tmp_path / f"{kind} again"))
+        assert [profile.name for profile in renamed.type_profiles] == ["a", "b"]
+        assert renamed.to_dict()["policy"]["type_names"] == ["a", "b"]
+        assert [t["name"] for t in renamed.to_dict()["types"]] == ["a", "b"]
         page = (tmp_path / f"{kind} again" / "report.html").read_text()
         assert "walkers" not in page
 
 
 def test_names_can_be_given_at_once():
-    learned = rm.learn("shop", episodes=50, resamples=0, names=["one", "two"])
-    assert learned.recovery.model.context_names == learned.plan.model.context_names == ("one", "two")
-    again = rm.fit(rm.simulate(learned.policy, "shop", 50), start=learned.model, resamples=0, share_held_out=0)
-    assert again.model.context_names == ("one", "two")
-    with pytest.raises(rm.InputError, match="names: found 3 names, expected 2 names, or none"):
-        rm.learn("shop", episodes=50, names=["one", "two", "three"])
-    with pytest.raises(rm.InputError, match="names: found .*named.. gives them afterwards"):
-        rm.learn("shop", episodes=50, num_contexts="auto", names=["one", "two"])
+    learned = rm.learn("shop", num_episodes=50, num_resamples=0, type_names=["one", "two"])
+    assert learned.recovery.model.type_names == learned.plan.model.type_names == ("one", "two")
+    again = rm.fit(
+        rm.simulate(learned.policy, "shop", 50), init_model=learned.model, num_resamples=0, held_out_fraction=0
+    )
+    assert again.model.type_names == ("one", "two")
+    with pytest.raises(rm.InputError, match="names: got 3 names, expected 2 names, or none"):
+        rm.learn("shop", num_episodes=50, type_names=["one", "two", "three"])
+    with pytest.raises(
+        rm.InputError, match=r"names: got .*while the number of types is open; use with_type_names\(\) on the result"
+    ):
+        rm.learn("shop", num_episodes=50, num_types="auto", type_names=["one", "two"])
 
 
 def test_the_report_has_the_certificate(results, tmp_path):
     page = results["learned"].report(tmp_path / "page.html").read_text()
-    for sentence in results["learned"].certificate.proved:
+    for sentence in results["learned"].certificate.proved_statements:
         assert sentence in page
     assert re.search("certif", page, re.I)
 
@@ -207,9 +219,9 @@ def test_posterior_is_that_of_the_histories_of_a_node(shop):
         action = policy.act(memory, None)
         for z, value in enumerate(model.reward_values):
             for state in range(model.num_states):
-                chance = model.laws[:, memory[1], action, z] * model.transition[memory[1], action, state]
-                if chance.any():
-                    walk(policy.observe(memory, action, value, state), weights * chance)
+                prob = model.reward_probs[:, memory[1], action, z] * model.transition[memory[1], action, state]
+                if prob.any():
+                    walk(policy.observe(memory, action, value, state), weights * prob)
 
     for state in np.flatnonzero(model.initial):
         walk(policy.start(int(state)), model.weights * model.initial[state])
@@ -218,13 +230,15 @@ def test_posterior_is_that_of_the_histories_of_a_node(shop):
     assert len(joint) > 20
 
 
-def test_what_cannot_speak_says_so(shop, tmp_path):
+def test_unsupported_results_are_rejected(shop, tmp_path):
     from benchmarks.online import baselines
 
-    with pytest.raises(rm.InputError, match="expected a noun of one file; a whole run is kept by its own save"):
-        rm.save(tmp_path / "x", rm.learn(shop, episodes=20, resamples=0))
-    earned = rm.earn(shop, episodes=20, method=baselines.CertaintyEquivalence)
-    with pytest.raises(rm.InputError, match="expected an Agent"):
-        earned.summary()
+    with pytest.raises(
+        rm.InputError, match=r"expected an object of one file; save a run with its method save\(folder\)"
+    ):
+        rm.save(tmp_path / "x", rm.learn(shop, num_episodes=20, num_resamples=0))
+    result = rm.learn_online(shop, num_episodes=20, agent_factory=baselines.CertaintyEquivalence)
+    with pytest.raises(rm.InputError, match="expected the result of a PosteriorSamplingAgent"):
+        result.summary()
     with pytest.raises(rm.InputError, match="result.json"):
         rm.load(tmp_path)

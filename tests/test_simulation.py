@@ -3,27 +3,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bands import assert_follow_model, assert_within
-from rewardmix import InputError, evaluate, problems, simulate, uniform
+from helpers.binomial_bands import assert_follow_model, assert_within
+from helpers.strategies import models_and_policies, random_controller
+from rewardmix import InputError, evaluate, problems, simulate, uniform_policy
 from rewardmix._core import xoshiro
-from rewardmix._core.streams import Role
-from rewardmix._core.streams import stream as stream_of
+from rewardmix._core.random_streams import Role
+from rewardmix._core.random_streams import kernel_stream as stream_of
 from rewardmix.policy import MarkovPolicy
-from rewardmix.simulation_kernels import Tables, next_place, next_state, successor_lists
-from strategies import models_and_policies, random_controller
+from rewardmix.simulation_kernels import SamplingTables, sample_entry, sample_next_state_fast, successor_lists
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {},
-        {"successors": 2},
-        {"contexts": 3, "weights": (0.2, 0.3, 0.5)},
+        {"next_states": 2},
+        {"num_types": 3, "weights": (0.2, 0.3, 0.5)},
         {"reward_values": (-1.0, 0.0, 3.0)},
     ],
 )
 def test_compiled_episodes_follow_the_model(options):
-    model = problems.make("random", states=4, actions=3, horizon=4, seed=7, **options)
+    model = problems.make_model("random", states=4, actions=3, horizon=4, seed=7, **options)
     rng = np.random.default_rng(1)
     table = rng.dirichlet(np.ones(3), (4, 4))
     table[:, 0] = [0.0, 0.4, 0.6]
@@ -33,16 +33,16 @@ def test_compiled_episodes_follow_the_model(options):
 
 def test_pairs_of_rewards_are_correlated_as_the_hidden_context_says():
     """What one episode's rewards say together: the law of (z at the first step, z at the second) of one pair."""
-    model = problems.make("hard", accuracy=0.04, seed=1)
-    episodes = simulate(uniform(model), model, 300_000, seed=3)
+    model = problems.make_model("hard", epsilon=0.04, seed=1)
+    episodes = simulate(uniform_policy(model), model, 300_000, seed=3)
     joint = np.zeros((3, 3, 2, 2), int)
-    np.add.at(joint, (*episodes.actions.T, *episodes.outcomes.T), 1)
-    expected = np.einsum("m,maz,mby->abzy", model.weights, model.laws[:, 0], model.laws[:, 1])
+    np.add.at(joint, (*episodes.actions.T, *episodes.reward_indices.T), 1)
+    expected = np.einsum("m,maz,mby->abzy", model.weights, model.reward_probs[:, 0], model.reward_probs[:, 1])
     assert_within(joint, joint.sum(axis=(2, 3), keepdims=True), expected, "joint")
 
 
 @settings(max_examples=40)
-@given(models_and_policies(contexts=(2, 3), values=(2, 3)), st.integers(0, 100))
+@given(models_and_policies(num_types=(2, 3), values=(2, 3)), st.integers(0, 100))
 def test_simulated_returns_agree_with_the_exact_value(pair, seed):
     """Hoeffding's band at failure 1e-9 a case."""
     model, policy = pair
@@ -53,7 +53,7 @@ def test_simulated_returns_agree_with_the_exact_value(pair, seed):
 
 def test_compiled_controllers_play_like_themselves():
     """Every step of every compiled episode is replayed through start, act and observe."""
-    model = problems.make("random", states=4, actions=3, horizon=5, seed=1, reward_values=(0.0, 0.5, 1.0))
+    model = problems.make_model("random", states=4, actions=3, horizon=5, seed=1, reward_values=(0.0, 0.5, 1.0))
     policy = random_controller(model, np.random.default_rng(4))
     assert min(actions.shape[1] for actions in policy.actions[1:]) > 1  # or there would be nowhere to move
     episodes = simulate(policy, model, 500, seed=0)
@@ -70,47 +70,47 @@ def test_compiled_controllers_play_like_themselves():
 
 
 def test_a_seed_repeats_and_a_longer_run_begins_with_the_shorter():
-    model = problems.make("shop")
-    policy = uniform(model)
+    model = problems.make_model("shop")
+    policy = uniform_policy(model)
     long, short = simulate(policy, model, 70_000, 5), simulate(policy, model, 60_000, 5)
     np.testing.assert_array_equal(long.states[:60_000], short.states)
-    np.testing.assert_array_equal(long.outcomes[:60_000], short.outcomes)
-    assert (simulate(policy, model, 100, 6).outcomes != short.outcomes[:100]).any()
+    np.testing.assert_array_equal(long.reward_indices[:60_000], short.reward_indices)
+    assert (simulate(policy, model, 100, 6).reward_indices != short.reward_indices[:100]).any()
 
 
 def test_progress_is_told_and_nothing_is_played_for_zero_episodes():
-    told = []
-    simulate(uniform(problems.make("hard")), "hard", 150_000, on_update=told.append)
-    assert told == [65536, 131072, 150_000]
-    assert len(simulate(uniform(problems.make("hard")), "hard", 0)) == 0
+    response = []
+    simulate(uniform_policy(problems.make_model("hard")), "hard", 150_000, callback=response.append)
+    assert response == [65536, 131072, 150_000]
+    assert len(simulate(uniform_policy(problems.make_model("hard")), "hard", 0)) == 0
 
 
 def test_misfits_are_refused():
-    model, other = problems.make("shop"), problems.make("hard")
-    with pytest.raises(InputError, match=r"policy: found a table of shape \(2, 2, 3\), expected \(10, 4, 4\)"):
-        simulate(uniform(other), model, 10)
-    with pytest.raises(InputError, match="policy: found a controller of .* expected"):
+    model, other = problems.make_model("shop"), problems.make_model("hard")
+    with pytest.raises(InputError, match=r"policy: got a table of shape \(2, 2, 3\), expected \(10, 4, 4\)"):
+        simulate(uniform_policy(other), model, 10)
+    with pytest.raises(InputError, match="policy: got a controller of .* expected"):
         simulate(random_controller(other, np.random.default_rng(0)), model, 10)
-    with pytest.raises(InputError, match="episodes: found -1"):
-        simulate(uniform(model), model, -1)
-    with pytest.raises(InputError, match=r"model_or_env: found 3 \(int\), expected a model, .* or a Gymnasium"):
-        simulate(uniform(model), 3, 10)
+    with pytest.raises(InputError, match="episodes: got -1"):
+        simulate(uniform_policy(model), model, -1)
+    with pytest.raises(InputError, match=r"model_or_env: got 3 \(int\), expected a model, .* or a Gymnasium"):
+        simulate(uniform_policy(model), 3, 10)
 
 
-@pytest.mark.parametrize("options", [{}, {"successors": 4}])
+@pytest.mark.parametrize("options", [{}, {"next_states": 4}])
 def test_alias_tables_hold_the_law_they_were_made_from(options):
     """Each cell keeps its own successor with ``keep`` and gives the rest to its alias: adding up gives T back."""
-    model = problems.make("random", states=9, actions=2, seed=5, **options)
-    tables = Tables.of(model)
-    begins, successors, probabilities = successor_lists(model)
+    model = problems.make_model("random", states=9, actions=2, seed=5, **options)
+    tables = SamplingTables.from_model(model)
+    row_offsets, next_states, probabilities = successor_lists(model)
     for row in range(18):
-        part = slice(begins[row], begins[row + 1])
-        law = np.zeros(9)
-        np.add.at(law, tables.successors[part], tables.keep[part])
-        np.add.at(law, tables.successors[tables.aliases[part]], 1 - tables.keep[part])
-        wanted = np.zeros(9)
-        wanted[successors[part]] = probabilities[part]
-        np.testing.assert_allclose(law / (part.stop - part.start), wanted, rtol=0, atol=1e-12)
+        piece = slice(row_offsets[row], row_offsets[row + 1])
+        probs = np.zeros(9)
+        np.add.at(probs, tables.next_states[piece], tables.accept_probs[piece])
+        np.add.at(probs, tables.next_states[tables.aliases[piece]], 1 - tables.accept_probs[piece])
+        expected = np.zeros(9)
+        expected[next_states[piece]] = probabilities[piece]
+        np.testing.assert_allclose(probs / (piece.stop - piece.start), expected, rtol=0, atol=1e-12)
 
 
 def test_the_stream_is_xoshiro256_plus_plus():
@@ -150,16 +150,18 @@ def test_uniform_numbers_are_the_upper_bits_of_the_words():
 
 
 def test_cumulative_never_offers_the_impossible():
-    table = xoshiro.cumulative(np.array([[0.1] * 10 + [0.0], [1.0] + [0.0] * 10, [0.0] * 10 + [1.0]]))
+    table = xoshiro.cumulate_probs(np.array([[0.1] * 10 + [0.0], [1.0] + [0.0] * 10, [0.0] * 10 + [1.0]]))
     top = np.nextafter(1.0, 0.0)
-    assert [int(xoshiro.pick(row, top)) for row in table] == [9, 0, 10]
-    assert [int(xoshiro.pick(row, 0.0)) for row in table] == [0, 0, 10]
+    assert [int(xoshiro.sample_cumulative(row, top)) for row in table] == [9, 0, 10]
+    assert [int(xoshiro.sample_cumulative(row, 0.0)) for row in table] == [0, 0, 10]
 
 
 def test_the_next_state_is_that_of_the_next_place():
-    tables = Tables.of(problems.make("random", states=7, actions=3, horizon=4, successors=3, seed=1))
+    tables = SamplingTables.from_model(
+        problems.make_model("random", states=7, actions=3, horizon=4, next_states=3, seed=1)
+    )
     draws = np.random.default_rng(0).random(2000)
-    for x in range(tables.begins.size - 1):
-        places = [next_place(tables, x, u) for u in draws]
-        assert [next_state(tables, x, u) for u in draws] == tables.successors[places].tolist()
+    for x in range(tables.row_offsets.size - 1):
+        places = [sample_entry(tables, x, u) for u in draws]
+        assert [sample_next_state_fast(tables, x, u) for u in draws] == tables.next_states[places].tolist()
         assert len(set(places)) == 3

@@ -1,4 +1,4 @@
-"""Tables of the study of live comparisons: python -m benchmarks.ab_test.analysis."""
+"""Make the tables of the study of A/B tests: python -m benchmarks.ab_test.analysis."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from benchmarks.record import Rows, rows_of
 
 
 def equal(rows: Rows) -> list[str]:
-    """Share of tests of equal arms that were ever decided, and how many of them for adapting."""
+    """Make the table of false decisions: fraction of tests of equal arms that were ever decided, and for which arm."""
     lines = []
     for row in rows:
-        cells = [row["law"], bare(row["holdout"])]
+        cells = [row["distribution"], bare(row["holdout"])]
         for kind in ("before", "now"):
-            wrong = row[kind]["loses"] + row[kind]["pays"]
-            cells += [short(wrong / row["tests"]), f"{row[kind]['pays']} of {wrong}"]
+            wrong = row[kind]["worse"] + row[kind]["better"]
+            cells += [short(wrong / row["tests"]), f"{row[kind]['better']} of {wrong}"]
         lines.append(cells)
     tests, sessions = rows[0]["tests"], rows[0]["sessions"]
-    most = int(binom.ppf(0.99, tests, 0.05))
-    said = (
-        f"{tests:,} tests a row of {sessions:,} sessions, looked at every 100; the share that was ever decided, and of "
-        f"these how many said that adapting pays. Where the share is .05, more than {most} wrong ones have a chance of "
-        ".01. Amounts are lognormal with median 1, and a session counts 100 at most."
+    max_false = int(binom.ppf(0.99, tests, 0.05))
+    text = (
+        f"{tests:,} tests per row of {sessions:,} sessions, examined every 100; the fraction ever decided, and of "
+        f"these how many favored the adaptive arm. If the fraction is .05, more than {max_false} false decisions have "
+        "a probability of .01. Amounts are lognormal with median 1, and a return is clipped at 100."
     )
-    return [grid(["session", "holdout", "wrong before", "for adapting", "wrong now", "for adapting"], lines), said]
+    return [grid(["return", "holdout share", "false before", "for adaptive", "false now", "for adaptive"], lines), text]
 
 
 def power(rows: Rows) -> list[str]:
-    """Median sessions to a decision."""
+    """Make the table of the median number of sessions until a decision."""
     lines = []
     for row in rows:
-        cells = [row["law"], f"+{100 * row['lift']:.0f} %", bare(row["holdout"])]
+        cells = [row["distribution"], f"+{100 * row['lift']:.0f} %", bare(row["holdout"])]
         lines.append([*cells, *(_median(row, kind) for kind in ("before", "now"))])
-    said = (
-        f"Median over {rows[0]['tests']:,} tests, looked at every 100 sessions until {rows[0]['sessions']:,}, of the "
-        "sessions until the interval says that adapting pays. Before: the interval that is wrong too often, for what "
-        f"being right costs. It said that adapting loses in {_opposite(rows, 'before')} of all tests, and says so now "
+    text = (
+        f"Median over {rows[0]['tests']:,} tests, examined every 100 sessions until {rows[0]['sessions']:,}, of the "
+        "sessions until the interval favors the adaptive arm. Before: the interval with too many false decisions, for "
+        f"comparison. It favored the holdout arm in {_opposite(rows, 'before')} of all tests, and now "
         f"in {_opposite(rows, 'now')}."
     )
-    return [grid(["session of the holdout", "adaptive", "holdout", "before", "now"], lines), said]
+    return [grid(["return in the holdout arm", "adaptive arm", "holdout share", "before", "now"], lines), text]
 
 
 def _median(row: dict[str, object], kind: str) -> str:
-    sessions = np.array([one or np.inf for one in row[kind]])  # type: ignore[attr-defined]
+    sessions = np.array([count or np.inf for count in row[kind]])  # type: ignore[attr-defined]
     median = float(np.median(sessions))
     return f"{median:,.0f}" if np.isfinite(median) else f"more ({np.isfinite(sessions).mean():.0%} decided)"
 
@@ -54,30 +54,30 @@ def _opposite(rows: Rows, kind: str) -> str:
 
 
 def means(rows: Rows) -> list[str]:
-    """How often intervals of played values hold."""
+    """Make the table of the coverage of intervals of a mean return."""
     lines = [
         [
-            row["law"],
+            row["distribution"],
             f"{row['episodes']:,}",
-            short(row["before"]["holds"]),
-            short(row["before"]["no_width"]),
-            short(row["now"]["holds"]),
-            short(row["without bounds"]["holds"]),
-            short(row["without bounds"]["none"]),
+            short(row["before"]["contains_mean"]),
+            short(row["before"]["width_zero"]),
+            short(row["now"]["contains_mean"]),
+            short(row["without bounds"]["contains_mean"]),
+            short(row["without bounds"]["infinite"]),
         ]
         for row in rows
     ]
-    said = (
-        "Share of 95 % intervals that hold the mean: Student's, as before, and how many of these had no width; those of"
-        " `evaluate` where a return has known bounds; and those where it has none, of which some are the whole line "
-        "because nothing was paid. Returns of 0 and 1 are added up, amounts simulated."
+    text = (
+        "Fraction of 95 % intervals that contain the mean: Student's (before), and how many of these have width zero; "
+        "those of `evaluate` for returns with known bounds; and those without bounds, of which some are infinite "
+        "because all rewards are 0. Returns of 0 and 1 are computed exactly, amounts simulated."
     )
-    columns = ["episode", "episodes", "before", "of no width", "now", "without bounds", "none"]
-    return [grid(columns, lines), said]
+    columns = ["return", "episodes", "before", "width zero", "now", "without bounds", "infinite"]
+    return [grid(columns, lines), text]
 
 
 TABLES = {"equal": equal, "power": power, "means": means}
 
 if __name__ == "__main__":
-    for name, made in TABLES.items():
-        show(made(rows_of("ab_test", name)))
+    for name, make_table in TABLES.items():
+        show(make_table(rows_of("ab_test", name)))

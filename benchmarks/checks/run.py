@@ -1,10 +1,10 @@
-"""What checks cost: CPU-seconds with them over CPU-seconds without, for what people do with nouns and files.
+"""Measure the cost of checks: CPU seconds with them over CPU seconds without, for common operations.
 
 python -m benchmarks.checks.run [--quick]
 
-Without: nouns are made past their constructors (``trusted``), and files are read by the library of their format as
-they were before there were checksums. Simulation and exploration make their nouns by ``trusted``; their rows have what
-the checks would take if they did not.
+Without checks, objects are made by ``from_valid_*`` instead of their constructors, and files are read by the library
+of their format without checksums. Simulation and exploration make their results without checks; their rows show what
+the checks would cost.
 """
 
 from __future__ import annotations
@@ -19,54 +19,56 @@ from safetensors import safe_open
 from scipy.sparse import csr_array
 
 from benchmarks.record import cpu_seconds, record, table
-from rewardmix import explore, load, plan, problems, save, simulate, uniform
-from rewardmix.episodes import PARTS, Episodes
+from rewardmix import explore, load, plan, problems, save, simulate, uniform_policy
+from rewardmix.episodes import ARRAY_FIELDS, Episodes
 from rewardmix.moments import Moments
 
 LIMIT = 1.05
-COUNTS = ("starts", "outcomes", "pair_keys", "pair_tables", "selected_keys", "selected_tables")
+COUNTS = ("initial_counts", "reward_counts", "pair_keys", "pair_tables", "first_visit_keys", "first_visit_tables")
 
 
 def tensors(path: Path) -> dict[str, Any]:
     """The arrays of a file, by the library."""
     with safe_open(path, framework="numpy") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def unchecked_episodes(path: Path, like: Episodes) -> Episodes:
-    """Episodes from a file, without a look."""
+    """Load episodes without checks."""
     arrays = tensors(path)
-    return Episodes.trusted(arrays, like.num_states, like.num_actions, arrays["reward_values"])
+    return Episodes.from_valid_arrays(arrays, like.num_states, like.num_actions, arrays["reward_values"])
 
 
 def unchecked_moments(path: Path, like: Moments) -> Moments:
-    """Moments from a file, without a look."""
+    """Load moments without checks."""
     arrays = tensors(path)
-    parts = tuple(arrays[f"moves_{name}"] for name in ("data", "indices", "indptr"))
-    moves = csr_array(parts, shape=like.moves.shape)
-    sizes = {name: getattr(like, name) for name in ("num_states", "num_actions", "horizon", "episodes")}
+    csr_arrays = tuple(arrays[f"transition_counts_{name}"] for name in ("data", "indices", "indptr"))
+    transitions = csr_array(csr_arrays, shape=like.transition_counts.shape)
+    sizes = {name: getattr(like, name) for name in ("num_states", "num_actions", "horizon", "num_episodes")}
     values = arrays["reward_values"]
-    return Moments.trusted(**sizes, reward_values=values, moves=moves, **{name: arrays[name] for name in COUNTS})
+    return Moments.from_valid_counts(
+        **sizes, reward_values=values, transition_counts=transitions, **{name: arrays[name] for name in COUNTS}
+    )
 
 
-def checked_again(noun: Any) -> Any:
+def checked_again(instance: Any) -> Any:
     """The same noun by its constructor."""
-    return type(noun)(**{name: getattr(noun, name) for name in noun.__dataclass_fields__})
+    return type(instance)(**{name: getattr(instance, name) for name in instance.__dataclass_fields__})
 
 
 def cases(count: int, folder: Path) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
     """With and without checks, by what is done."""
-    model = problems.make("random", states=10, actions=4, horizon=8)
-    policy, controller = uniform(model), plan(model, gap=1e-2).policy
+    model = problems.make_model("random", states=10, actions=4, horizon=8)
+    policy, controller = uniform_policy(model), plan(model, gap=1e-2).policy
     episodes = simulate(policy, model, count)
-    wide = problems.make("random", states=60, actions=5, horizon=10)
-    large = Moments.of(simulate(uniform(wide), wide, count // 4))
+    wide = problems.make_model("random", states=60, actions=5, horizon=10)
+    large = Moments.from_episodes(simulate(uniform_policy(wide), wide, count // 4))
     paths = {name: folder / name for name in ("episodes", "moments")}
     save(paths["episodes"], episodes)
     save(paths["moments"], large)
 
-    def explored(found: Any) -> Any:
-        return checked_again(found), checked_again(found.moments)
+    def explored(result: Any) -> Any:
+        return checked_again(result), checked_again(result.moments)
 
     return {
         "simulate": (
@@ -78,20 +80,22 @@ def cases(count: int, folder: Path) -> dict[str, tuple[Callable[[], Any], Callab
             lambda: simulate(controller, model, count),
         ),
         "make Episodes, count them": (
-            lambda: Moments.of(checked_again(episodes)),
-            lambda: Moments.of(Episodes.trusted({n: getattr(episodes, n) for n in PARTS}, *_sizes(episodes))),
+            lambda: Moments.from_episodes(checked_again(episodes)),
+            lambda: Moments.from_episodes(
+                Episodes.from_valid_arrays({n: getattr(episodes, n) for n in ARRAY_FIELDS}, *_sizes(episodes))
+            ),
         ),
         "explore": (
-            lambda: explored(explore(model, episodes=count // 10)),
-            lambda: explore(model, episodes=count // 10),
+            lambda: explored(explore(model, num_episodes=count // 10)),
+            lambda: explore(model, num_episodes=count // 10),
         ),
         "load episodes": (
             lambda: load(paths["episodes"]),
             lambda: unchecked_episodes(paths["episodes"], episodes),
         ),
         "load episodes, count them": (
-            lambda: Moments.of(load(paths["episodes"])),
-            lambda: Moments.of(unchecked_episodes(paths["episodes"], episodes)),
+            lambda: Moments.from_episodes(load(paths["episodes"])),
+            lambda: Moments.from_episodes(unchecked_episodes(paths["episodes"], episodes)),
         ),
         "load moments": (
             lambda: load(paths["moments"]),

@@ -1,10 +1,10 @@
-"""Tables of the study of the check-up."""
+"""Tables of the study of the diagnostics."""
 
 from __future__ import annotations
 
 from benchmarks.cells import grid, short
 from benchmarks.record import Rows
-from rewardmix.checkup import ASSUMPTIONS
+from rewardmix.diagnostics import ASSUMPTIONS
 
 
 def alarms(*parts: Rows) -> list[str]:
@@ -15,11 +15,11 @@ def alarms(*parts: Rows) -> list[str]:
         for row in rows
         if row["assumption"] == "drift"  # one of the questions that every log has a row of
     ]
-    return [grid(["world", "logs", "anything broken", "CPU s a log"], lines)]
+    return [grid(["problem", "logs", "any rejection", "CPU s per log"], lines)]
 
 
 def calibration(*parts: Rows) -> list[str]:
-    """Kolmogorov's distance of the p-values from the uniform law, and how many are small."""
+    """Kolmogorov's distance of the p-values from the uniform distribution, and how many are small."""
     columns = ("distance", "bound", "below .05", "below .01")
     lines = [
         [
@@ -31,15 +31,25 @@ def calibration(*parts: Rows) -> list[str]:
         for rows in parts
         for row in rows
     ]
-    return [grid(["world", "question", "logs", "distance", "99 % bound", "below .05", "below .01"], lines)]
+    return [grid(["problem", "test", "logs", "distance", "99 % bound", "below .05", "below .01"], lines)]
+
+
+STORED = {"more types needed": "one type short", "reward copying": "copying", "transitions": "moves"}
+"""Key of an assumption -> its key in stored results, where they differ."""
 
 
 def power(*parts: Rows) -> list[str]:
-    """Share of the logs in which each assumption was called broken, by what was broken."""
+    """Fraction of the logs in which each assumption was rejected, by violation."""
     rows = [row for part in parts for row in part]
-    names = [name for name in ASSUMPTIONS if all(name in row["named"] for row in rows)]
-    lines = [[row["broken"], row["logs"], *(short(row["named"][name]) for name in names)] for row in rows]
-    return [grid(["broken", "logs", *names], lines)]
+    # a new run writes the present key, which replaces the stored one
+    keys = {
+        name: key
+        for name in ASSUMPTIONS
+        for key in (STORED.get(name, name), name)
+        if all(key in row["named"] for row in rows)
+    }
+    lines = [[row["broken"], row["logs"], *(short(row["named"][key]) for key in keys.values())] for row in rows]
+    return [grid(["violation", "logs", *keys], lines)]
 
 
 def rival(rows: Rows) -> list[str]:
@@ -48,16 +58,16 @@ def rival(rows: Rows) -> list[str]:
         [row["case"], f"{row['episodes']:,}", ", ".join(f"{value:.2g}" for value in sorted(row["p_values"]))]
         for row in rows
     ]
-    return [grid(["log", "episodes", "p-values of one type short"], lines)]
+    return [grid(["log", "episodes", "p-values of more types needed"], lines)]
 
 
 def cost(rows: Rows) -> list[str]:
     """CPU seconds with a rival fitted to few episodes, and to half of them."""
     lines = [
-        [f"{row['rows']:,}", what, *(f"{row[name + part]:.1f}" for name in ("every other", "limited")),
-         f"{row['every other' + part] / row['limited' + part]:.1f}"]
+        [f"{row['rows']:,}", what, *(f"{row[name + suffix]:.1f}" for name in ("every other", "limited")),
+         f"{row['every other' + suffix] / row['limited' + suffix]:.1f}"]
         for row in rows
-        for what, part in {"`fit`": "", "its check-up": ", check-up"}.items()
+        for what, suffix in {"`fit`": "", "its check-up": ", check-up"}.items()
     ]  # fmt: skip
     return [grid(["rows", "CPU s of", "fitted to every other episode", "to at most 5,000", "ratio"], lines)]
 

@@ -1,4 +1,4 @@
-"""Worlds in which every assumption holds, and ways to break one."""
+"""Models in which every assumption holds, and ways to break one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.checkup.worlds import count_rows, revenue_rows
-from rewardmix import Episodes, logs, plan, problems, simulate, uniform
+from rewardmix import Episodes, logs, plan, problems, simulate, uniform_policy
 from rewardmix.model import RewardMixingMDP
 
 NULL_EPISODES = 2000
 POWER_SIZES = {3000: 12, 30_000: 6}
-"""Episodes of a broken world, and logs of each."""
+"""Episodes of a broken model, and logs of each."""
 
 SHORT_EPISODES = {1000: 20, 3000: 20, 10_000: 6}
-"""Episodes of worlds with three types that two are fitted to, and logs of each."""
+"""Episodes of models with three types that two are fitted to, and logs of each."""
 LEVEL = 0.01
 
 FIRST_SEED = 1000
@@ -25,27 +25,27 @@ FIRST_SEED = 1000
 
 BROKEN = {
     "switching": {"switch": 0.25},
-    "moves": {"moves": 0.2},
-    "copying": {"copy": 0.3},
+    "transitions": {"transitions": 0.2},
+    "reward copying": {"copy": 0.3},
     "drift": {"drift": 0.1},
 }
 """Assumption -> how it is broken, see ``worlds``."""
 
 
-def random(seed: int, contexts: int = 2, **sizes: int) -> RewardMixingMDP:
-    """A random world."""
+def random(seed: int, num_types: int = 2, **sizes: int) -> RewardMixingMDP:
+    """A random model."""
     chosen = {"states": 6, "actions": 3, "horizon": 8, **sizes}
-    return problems.make("random", contexts=contexts, seed=seed, **chosen)
+    return problems.make_model("random", num_types=num_types, seed=seed, **chosen)
 
 
 def _uniform(seed: int) -> tuple[Episodes, int]:
     model = random(seed % 20)
-    return simulate(uniform(model), model, NULL_EPISODES, seed=seed), 2
+    return simulate(uniform_policy(model), model, NULL_EPISODES, seed=seed), 2
 
 
 def _shop(seed: int) -> tuple[Episodes, int]:
-    model = problems.make("shop")
-    return simulate(uniform(model), model, NULL_EPISODES, seed=seed), 2
+    model = problems.make_model("shop")
+    return simulate(uniform_policy(model), model, NULL_EPISODES, seed=seed), 2
 
 
 def _deployed(seed: int) -> tuple[Episodes, int]:
@@ -54,25 +54,25 @@ def _deployed(seed: int) -> tuple[Episodes, int]:
 
 
 def _three(seed: int) -> tuple[Episodes, int]:
-    model = random(seed % 20, contexts=3, states=5)
-    return simulate(uniform(model), model, NULL_EPISODES, seed=seed), 3
+    model = random(seed % 20, num_types=3, states=5)
+    return simulate(uniform_policy(model), model, NULL_EPISODES, seed=seed), 3
 
 
 def _dense(seed: int, values: tuple[float, ...], episodes: int, fitted: int = 2) -> tuple[Episodes, int]:
     model = random(seed % 20, states=3, reward_values=values)
-    return simulate(uniform(model), model, episodes, seed=seed), fitted
+    return simulate(uniform_policy(model), model, episodes, seed=seed), fitted
 
 
-def world_of(laws: np.ndarray, horizon: int = 8) -> RewardMixingMDP:
-    """Two types that pay 1 with these chances, (2, S, A), in a world where any state follows any other."""
-    states, actions = laws.shape[1:]
-    moves = np.full((states, actions, states), 1.0 / states)
-    return RewardMixingMDP(moves, np.full(states, 1.0 / states), [0.5, 0.5], laws, horizon)
+def world_of(probs: np.ndarray, horizon: int = 8) -> RewardMixingMDP:
+    """Two types that pay 1 with these chances, (2, S, A), in a model where any state follows any other."""
+    states, actions = probs.shape[1:]
+    transitions = np.full((states, actions, states), 1.0 / states)
+    return RewardMixingMDP(transitions, np.full(states, 1.0 / states), [0.5, 0.5], probs, horizon)
 
 
-def _of_laws(laws: np.ndarray, episodes: int, seed: int, fitted: int = 2, horizon: int = 8) -> tuple[Episodes, int]:
-    model = world_of(laws, horizon)
-    return simulate(uniform(model), model, episodes, seed=seed), fitted
+def _of_laws(probs: np.ndarray, episodes: int, seed: int, fitted: int = 2, horizon: int = 8) -> tuple[Episodes, int]:
+    model = world_of(probs, horizon)
+    return simulate(uniform_policy(model), model, episodes, seed=seed), fitted
 
 
 def _rare(seed: int, episodes: int) -> tuple[Episodes, int]:
@@ -88,7 +88,7 @@ def _one_choice(seed: int) -> tuple[Episodes, int]:
 
 
 def _in_bins(rows: pd.DataFrame) -> tuple[Episodes, int]:
-    return logs.read(rows, bins=20).episodes(), 2
+    return logs.read_log(rows, num_reward_bins=20).episodes(), 2
 
 
 @dataclass(frozen=True)

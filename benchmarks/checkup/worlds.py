@@ -1,4 +1,4 @@
-"""Worlds that break one assumption each, and rows of shops that break none."""
+"""Simulate environments that violate one assumption each, and shop logs that violate none."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from rewardmix.episodes import Episodes
 from rewardmix.model import dense_transition
 
 
-def simulate_broken(model, count, seed, *, switch=0.0, copy=0.0, repeat=0.0, moves=0.0, drift=0.0, moved=0.0):
-    """Uniform actions in a world of rewards 0 and 1 where, with these chances at each step,
+def simulate_broken(model, count, seed, *, switch=0.0, copy=0.0, repeat=0.0, transitions=0.0, drift=0.0, moved=0.0):
+    """Simulate uniform actions in an environment with rewards 0 and 1 that violates assumptions.
 
-    ``switch`` the context is drawn anew; ``copy`` the reward copies the one before; ``repeat`` it copies the last one
-    of the same state-action; ``moves`` the context sets the next state; and from the middle of the log on ``drift`` is
-    how much the rewards of state 1 differ, and ``moved`` the chance that a move out of state 1 goes to state 0.
+    Probabilities at each step: ``switch``, the type is drawn anew; ``copy``, the reward equals the previous one;
+    ``repeat``, it equals the last one of the state-action; ``transitions``, the type determines the next state. From
+    the middle of the log on, rewards of state 1 differ by ``drift``, and ``moved`` is the probability that a transition
+    from state 1 leads to state 0.
     """
     rng = np.random.default_rng(seed)
     transition, size, choices = dense_transition(model).cumsum(axis=-1), model.num_states, model.num_actions
-    states, actions, outcomes = (np.zeros((count, model.horizon + extra), int) for extra in (1, 0, 0))
-    context = rng.choice(model.num_contexts, size=count, p=model.weights)
-    own = rng.integers(0, size, size=model.rewards.shape)
+    states, actions, reward_indices = (np.zeros((count, model.horizon + extra), int) for extra in (1, 0, 0))
+    types = rng.choice(model.num_types, size=count, p=model.weights)
+    next_of_type = rng.integers(0, size, size=model.rewards.shape)
     late = np.arange(count) >= count // 2
     last = np.full((count, size * choices), -1)
     states[:, 0] = rng.choice(size, size=count, p=model.initial)
     every = np.arange(count)
     for t in range(model.horizon):
         state, action = states[:, t], rng.integers(0, choices, size=count)
-        chance = model.rewards[context, state, action]
+        prob = model.rewards[types, state, action]
         away = np.where(late & (state == 1), drift, 0.0)
-        reward = (rng.random(count) < np.where(chance > 0.5, chance - away, chance + away)).astype(int)
+        reward = (rng.random(count) < np.where(prob > 0.5, prob - away, prob + away)).astype(int)
         if t:
-            reward = np.where(rng.random(count) < copy, outcomes[:, t - 1], reward)
+            reward = np.where(rng.random(count) < copy, reward_indices[:, t - 1], reward)
         x = state * choices + action
         again = (last[every, x] >= 0) & (rng.random(count) < repeat)
         reward = np.where(again, last[every, x], reward)
         last[every, x] = reward
         after = (rng.random(count)[:, None] > transition[state, action]).sum(axis=1).clip(0, size - 1)
-        after = np.where(rng.random(count) < moves, own[context, state, action], after)
+        after = np.where(rng.random(count) < transitions, next_of_type[types, state, action], after)
         after = np.where(late & (state == 1) & (rng.random(count) < moved), 0, after)
-        actions[:, t], outcomes[:, t], states[:, t + 1] = action, reward, after
-        fresh = rng.choice(model.num_contexts, size=count, p=model.weights)
-        context = np.where(rng.random(count) < switch, fresh, context)
+        actions[:, t], reward_indices[:, t], states[:, t + 1] = action, reward, after
+        new_types = rng.choice(model.num_types, size=count, p=model.weights)
+        types = np.where(rng.random(count) < switch, new_types, types)
     lengths = np.full(count, model.horizon)
-    return Episodes(states, actions, outcomes, lengths, size, choices, model.reward_values)
+    return Episodes(states, actions, reward_indices, lengths, size, choices, model.reward_values)
 
 
 def revenue_rows(seed, count=3000, steps=5):

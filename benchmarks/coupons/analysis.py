@@ -22,11 +22,11 @@ def households(rows: Rows) -> list[str]:
     lines = []
     for product, (known_fixed, known_adaptive) in settings.PRODUCTS.items():
         learned, fixed = of(rows, product)
-        lift, wanted = learned - fixed, known_adaptive - known_fixed
-        cells = [f"{lift.mean():.3f} ± {error_of(lift):.3f}", f"{wanted:.2f}", f"{lift.mean() / wanted:.3f}"]
+        lift, expected = learned - fixed, known_adaptive - known_fixed
+        cells = [f"{lift.mean():.3f} ± {error_of(lift):.3f}", f"{expected:.2f}", f"{lift.mean() / expected:.3f}"]
         ahead = f"{(lift > 0).sum()} of {lift.size}"
         lines.append([product, f"{fixed.mean():.3f}", f"{learned.mean():.3f}", *cells, ahead])
-    return [grid(["product", "fixed brand", "learned", "lift", "lift to reach", "ratio", "splits ahead"], lines)]
+    return [grid(["product", "best single brand", "learned", "lift", "lift to reach", "ratio", "splits ahead"], lines)]
 
 
 def hits(plt: Any) -> Any:
@@ -38,7 +38,7 @@ def hits(plt: Any) -> Any:
             axis.plot([0, 1], [a, b], "o-", color="0.7", ms=4)
         mean = [fixed.mean(), learned.mean()]
         axis.plot([0, 1], mean, "o-", color="C0", lw=2.5, label=f"mean of {fixed.size} splits")
-        axis.set(xticks=[0, 1], xticklabels=["best fixed brand", "learned policy"], xlim=(-0.3, 1.3), title=product)
+        axis.set(xticks=[0, 1], xticklabels=["best single brand", "learned policy"], xlim=(-0.3, 1.3), title=product)
         axis.set_ylabel(f"hits of {settings.HORIZON} in held-out households")
         axis.legend(loc="upper left")
     return figure

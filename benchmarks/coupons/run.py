@@ -18,7 +18,7 @@ from examples.purchases import make_purchase_env
 from benchmarks.cells import show
 from benchmarks.coupons import analysis, settings
 from benchmarks.record import record
-from rewardmix.environments import play
+from rewardmix.environments import rollout
 from rewardmix.learning import learn
 
 
@@ -41,7 +41,7 @@ class Fixed:
 
 def hits(policy: Any, env: Any) -> float:
     """Mean hits over every household of ``env`` in turn."""
-    return float(play(env, policy, env.num_households, seed=0).returns.mean())
+    return float(rollout(env, policy, env.num_households, seed=0).returns.mean())
 
 
 def split(product: str, seed: int, episodes: int) -> dict[str, Any]:
@@ -49,14 +49,14 @@ def split(product: str, seed: int, episodes: int) -> dict[str, Any]:
     train = make_purchase_env(product, settings.HORIZON, "train", seed=seed)
     test = make_purchase_env(product, settings.HORIZON, "test", seed=seed)
     begin = time.process_time()
-    found = learn(train, episodes=episodes, seed=seed, resamples=0)
+    result = learn(train, num_episodes=episodes, seed=seed, num_resamples=0)
     seconds = time.process_time() - begin
     brand = best_brand(train)
     return {
         "product": product,
         "split": seed,
         "households": test.num_households,
-        "learned": hits(found.policy, test),
+        "learned": hits(result.policy, test),
         "fixed": hits(Fixed(brand), test),
         "brand": test.action_names[brand],
         "cpu_seconds": seconds,

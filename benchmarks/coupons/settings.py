@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PRODUCTS = {"cracker": (5.57, 7.17), "catsup": (5.80, 6.24)}
-"""Product -> hits per household of a fixed brand and of two contexts, in a study that saw every purchase in full."""
+"""Product -> hits per household of a fixed brand and of two types, in a study that saw every purchase in full."""
 
 HORIZON = 10
 SPLITS = 20

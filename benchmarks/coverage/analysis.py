@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.cells import JOINED, bare, grid, short, show, within
+from benchmarks.cells import NO_BREAK_SPACE, bare, grid, short, show, within
 from benchmarks.coverage import settings
-from benchmarks.exponents import Estimate, drawn, exact_limits, resampled
+from benchmarks.exponents import Estimate, draw_replicates, exact_limits, resampled
 from benchmarks.exponents import limits as percentiles
 from benchmarks.record import Rows, rows_of
 
@@ -33,31 +33,33 @@ class Share(NamedTuple):
         return exact_limits(self.successes, self.trials)
 
 
-def told(share: Share, digits: int = 3) -> str:
+def format_share(share: Share, digits: int = 3) -> str:
     """How many of how many, and the limits of the share."""
     low, high = (short(limit, digits) for limit in share.limits)
-    return f"{share.successes:,} of {share.trials:,}, [{low},{JOINED}{high}]"
+    return f"{share.successes:,} of {share.trials:,}, [{low},{NO_BREAK_SPACE}{high}]"
 
 
-def chosen(rows: Rows, **values: Any) -> Rows:
+def select_rows(rows: Rows, **values: Any) -> Rows:
     """The rows that have these values."""
     return [row for row in rows if all(row[key] == value for key, value in values.items())]
 
 
 def radii(rows: Rows) -> list[str]:
     """How often all radii hold at all checkpoints, and how much smaller they might have been."""
-    held, slack = [], []
-    for failure in settings.FAILURES:
-        name = f"{failure:g}"
+    holds, slack = [], []
+    for failure_prob in settings.FAILURES:
+        name = f"{failure_prob:g}"
         worst = np.array([[row["ratios"][name][family] for family in FAMILIES] for row in rows])
         every = Share(int((worst <= 1.0).all(axis=1).sum()), len(rows))
         contained = Share(sum(row["contained"][name] for row in rows), len(rows))
-        held.append([bare(failure), bare(1 - failure), told(every, 4), told(contained, 4)])
-        slack.append([bare(failure), *(short(value, 2) for value in np.quantile(worst, 1 - failure, axis=0))])
+        holds.append([bare(failure_prob), bare(1 - failure_prob), format_share(every, 4), format_share(contained, 4)])
+        slack.append([bare(failure_prob), *(short(value, 2) for value in np.quantile(worst, 1 - failure_prob, axis=0))])
     return [
-        grid(["failure", "promised", "all radii hold", "the feasible set holds the true world"], held),
-        "How slack they are: the factor by which radii could shrink and still hold in 1 - failure of the runs.",
-        grid(["failure", *(f"{name}s" for name in FAMILIES)], slack),
+        grid(
+            ["failure probability", "guaranteed", "all radii hold", "the feasible set contains the true model"], holds
+        ),
+        "Slack: the factor by which radii could shrink and still hold in 1 - failure probability of the runs.",
+        grid(["failure probability", *(f"{name}s" for name in FAMILIES)], slack),
     ]
 
 
@@ -65,13 +67,13 @@ def pairs(rows: Rows) -> list[str]:
     """Claimed and true standard errors of a pair, and misses: the worst over gaps, levels and directions."""
     lines = []
     for w, samples in product(settings.PAIR_WEIGHTS, settings.PAIR_SAMPLES):
-        mine = chosen(rows, w=w, samples=samples)
-        ranges = [[row[key] for row in mine] for key in ("ratio", "independent")]
-        worst = max(mine, key=lambda row: row["missed"] / row["runs"])
-        missed = told(Share(worst["missed"], worst["runs"]), 4)
+        group = select_rows(rows, w=w, samples=samples)
+        ranges = [[row[key] for row in group] for key in ("ratio", "independent")]
+        worst = max(group, key=lambda row: row["missed"] / row["runs"])
+        missed = format_share(Share(worst["missed"], worst["runs"]), 4)
         lines.append([bare(w), f"{samples:,}", *(f"{min(each):.2f} to {max(each):.2f}" for each in ranges), missed])
-    columns = ["w", "samples", "claimed / true", "if rewards were independent", "three deviations miss, worst world"]
-    return [grid(columns, lines)]
+    misses = "outside three standard errors, worst model"
+    return [grid(["w", "samples", "claimed / true", "if rewards were independent", misses], lines)]
 
 
 def program(rows: Rows) -> list[str]:
@@ -85,33 +87,35 @@ def program(rows: Rows) -> list[str]:
 
 
 def rewards(rows: Rows) -> list[str]:
-    """Share of the intervals that hold by kind of world, by bootstrap over worlds, and of one interval of every run."""
+    """Share of the intervals that hold by kind of model, by bootstrap over models, and of one interval of every run."""
     lines, ones = [], []
     for episodes in dict.fromkeys(row["episodes"] for row in rows):
         cells = []
         for kind in settings.REWARDS:
-            inside = np.array([row["inside"] for row in chosen(rows, kind=kind, episodes=episodes)])
-            share, worlds = inside.mean(axis=1), len(inside)
-            low, high = percentiles(share[drawn(worlds)].mean(axis=-1))
+            inside = np.array([row["inside"] for row in select_rows(rows, kind=kind, episodes=episodes)])
+            share, envs = inside.mean(axis=1), len(inside)
+            low, high = percentiles(share[draw_replicates(envs)].mean(axis=-1))
             cells.append(within(Estimate(float(share.mean()), float(low), float(high)), 3))
-            ones.append(inside[np.arange(worlds), np.random.default_rng(0).integers(inside.shape[1], size=worlds)])
-        width = np.mean([row["width"] for row in chosen(rows, episodes=episodes)])
+            ones.append(inside[np.arange(envs), np.random.default_rng(0).integers(inside.shape[1], size=envs)])
+        width = np.mean([row["width"] for row in select_rows(rows, episodes=episodes)])
         lines.append([f"{episodes:,}", *cells, short(width, 2)])
     kinds = [name if apart is None else f"δ = {bare(apart)} everywhere" for name, apart in settings.REWARDS.items()]
-    one = Share(int(np.concatenate(ones).sum()), sum(map(len, ones)))
-    share = within(Estimate(one.value, *one.limits), 3)
-    said = f"One interval drawn from each of the {one.trials} runs: {one.successes} hold, a share of {share}."
-    return [grid(["episodes", *kinds, "mean width"], lines), said]
+    one_each = Share(int(np.concatenate(ones).sum()), sum(map(len, ones)))
+    share = within(Estimate(one_each.value, *one_each.limits), 3)
+    text = (
+        f"One interval drawn from each of the {one_each.trials} runs: {one_each.successes} hold, a fraction of {share}."
+    )
+    return [grid(["episodes", *kinds, "mean width"], lines), text]
 
 
 def validation(rows: Rows) -> list[str]:
     """Intervals of fresh episodes."""
     lines = []
     for played in settings.PLAYED:
-        mine = chosen(rows, played=played)
-        share = Share(*(sum(row[key] for row in mine) for key in ("inside", "intervals")))
-        lines.append([f"{played:,}", told(share), short(share.value)])
-    return [grid(["fresh episodes", "intervals that hold the value", "share"], lines)]
+        group = select_rows(rows, played=played)
+        share = Share(*(sum(row[key] for row in group) for key in ("inside", "intervals")))
+        lines.append([f"{played:,}", format_share(share), short(share.value)])
+    return [grid(["fresh episodes", "intervals that contain the value", "fraction"], lines)]
 
 
 def regret(rows: Rows) -> list[str]:
@@ -120,17 +124,17 @@ def regret(rows: Rows) -> list[str]:
 
     lines = []
     for episodes in dict.fromkeys(row["episodes"] for row in rows):
-        mine = chosen(rows, episodes=episodes)
-        true, estimated, largest = (np.array([row[key] for row in mine]) for key in ("true", "estimated", "largest"))
+        group = select_rows(rows, episodes=episodes)
+        true, estimated, largest = (np.array([row[key] for row in group]) for key in ("true", "estimated", "largest"))
         statistics = (
             lambda i, t=true, e=estimated: e[i].mean() / t[i].mean(),
             lambda i, t=true, e=estimated: spearmanr(t[i], e[i]).statistic,
         )
         cells = []
         for statistic in statistics:
-            low, high = resampled(statistic, len(mine), settings.REGRET_DRAWS)
-            cells.append(within(Estimate(float(statistic(np.arange(len(mine)))), float(low), float(high))))
-        above = told(Share(int((largest >= true).sum()), len(mine)))
+            low, high = resampled(statistic, len(group), settings.REGRET_DRAWS)
+            cells.append(within(Estimate(float(statistic(np.arange(len(group)))), float(low), float(high))))
+        above = format_share(Share(int((largest >= true).sum()), len(group)))
         lines.append([f"{episodes:,}", short(true.mean(), 4), short(estimated.mean(), 4), *cells, above])
     columns = ["episodes", "true regret", "estimated", "ratio of means", "rank correlation", "largest resample ≥ true"]
     return [grid(columns, lines)]
@@ -150,7 +154,7 @@ def draw(plt: Any) -> Any:
     rows = rows_of("coverage", "rewards")
     for kind in settings.REWARDS:
         share = [
-            np.mean([row["inside"] for row in chosen(rows, kind=kind, episodes=episodes)])
+            np.mean([row["inside"] for row in select_rows(rows, kind=kind, episodes=episodes)])
             for episodes in settings.BUDGETS
         ]
         axes[1].semilogx(settings.BUDGETS, share, "o-", label=kind)
@@ -182,5 +186,5 @@ TABLES = {
 FIGURES = {"coverage": draw}
 
 if __name__ == "__main__":
-    for part, made in TABLES.items():
-        show(made(rows_of("coverage", part)))
+    for part, make_table in TABLES.items():
+        show(make_table(rows_of("coverage", part)))

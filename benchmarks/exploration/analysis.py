@@ -11,7 +11,7 @@ from benchmarks.exploration import settings
 from benchmarks.record import Rows, rows_of
 
 SPEEDS = {
-    "selected 1.5": "selected, growth 1.5",
+    "selected 1.5": "selected pairs, growth 1.5",
     "all pairs 1.5": "all pairs, growth 1.5",
     "all pairs 1.05": "all pairs, growth 1.05",
     "numpy literal": "line by line in NumPy",
@@ -34,7 +34,7 @@ def switching(rows: Rows) -> list[str]:
          f"{100 * row['loss']:.2f} %"]
         for row in rows
     ]  # fmt: skip
-    return [grid([SIZE, "episodes", "plan after every episode", "default", "larger by"], lines)]
+    return [grid([SIZE, "episodes", "plan after every episode", "default", "difference"], lines)]
 
 
 def to_the_end(rows: Rows) -> list[str]:
@@ -44,8 +44,10 @@ def to_the_end(rows: Rows) -> list[str]:
          f"{row['ratio']:.2f}"]
         for row in rows
     ]  # fmt: skip
-    asked = f"Accuracy {settings.ACCURACY:g}, separation {settings.SEPARATION:g}, failure {settings.FAILURE:g}."
-    return [grid([SIZE, "growth", "episodes", "CPU-seconds", "episodes / fluid estimate"], lines), asked]
+    text = (
+        f"epsilon {settings.ACCURACY:g}, separation {settings.SEPARATION:g}, failure probability {settings.FAILURE:g}."
+    )
+    return [grid([SIZE, "growth", "episodes", "CPU-seconds", "episodes / fluid estimate"], lines), text]
 
 
 def budgets(rows: Rows) -> list[str]:
@@ -76,8 +78,8 @@ def episodes(plt: Any) -> Any:
     rows = rows_of("exploration", "exponents")
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     for size in sorted({tuple(row["size"]) for row in rows}):
-        mine = sorted((row["threshold"], row["episodes"], row["fluid"]) for row in rows if tuple(row["size"]) == size)
-        stop, simulated, fluid = zip(*mine, strict=True)
+        points = sorted((row["threshold"], row["episodes"], row["fluid"]) for row in rows if tuple(row["size"]) == size)
+        stop, simulated, fluid = zip(*points, strict=True)
         (line,) = axes.loglog(stop, simulated, "o", label=f"S, A, H = {size}")
         axes.loglog(stop, fluid, "-", color=line.get_color(), linewidth=1)
     axes.set(xlabel="threshold for V_0", ylabel="episodes (dots: simulated, lines: fluid estimate)")
@@ -97,5 +99,5 @@ TABLES = {
 FIGURES = {"episodes": episodes}
 
 if __name__ == "__main__":
-    for part, made in TABLES.items():
-        show(made(rows_of("exploration", part)))
+    for part, make_table in TABLES.items():
+        show(make_table(rows_of("exploration", part)))

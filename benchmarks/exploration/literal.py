@@ -11,41 +11,41 @@ def run(model, episodes: int, seed: int, pair_level: float = 2.0, move_level: fl
     s_, a_, h_ = model.num_states, model.num_actions, model.horizon
     x_ = s_ * a_
     true = model.transition_rows.cumsum(axis=1)
-    laws = model.laws[..., 1].reshape(model.num_contexts, x_)
-    pairs, moves, starts = np.zeros((x_, x_)), np.zeros((x_, s_)), np.zeros(s_)
+    probs = model.reward_probs[..., 1].reshape(model.num_types, x_)
+    pairs, transitions, starts = np.zeros((x_, x_)), np.zeros((x_, s_)), np.zeros(s_)
     singles, tables = np.zeros((x_, 2)), np.zeros((x_, x_, 2, 2))
-    plans, v0 = plan(pairs, moves, s_, a_, h_, pair_level, move_level), 1.0
+    plans, v0 = plan(pairs, transitions, s_, a_, h_, pair_level, move_level), 1.0
     for k in range(1, episodes + 1):
         first, second, third, _ = plans
-        s, m = rng.choice(s_, p=model.initial), rng.choice(model.num_contexts, p=model.weights)
+        s, m = rng.choice(s_, p=model.initial), rng.choice(model.num_types, p=model.weights)
         starts[s] += 1
         slot, picked = 0, []
         for t in range(h_):
             code = first[t, s] if slot == 0 else second[t, picked[0][0], s] if slot == 1 else third[t, s]
             x = s * a_ + code // 2
-            reward = int(rng.random() < laws[m, x])
+            reward = int(rng.random() < probs[m, x])
             if code % 2 == 0 and slot < 2:
                 picked.append((x, reward))
                 slot += 1
             s = min(int(np.searchsorted(true[x], rng.random())), s_ - 1)
-            moves[x, s] += 1
+            transitions[x, s] += 1
         if slot == 2:
             (x1, r1), (x2, r2) = picked
             pairs[x1, x2] += 1
             tables[x1, x2, r1, r2] += 1
         for x, reward in dict(reversed(picked)).items():
             singles[x, reward] += 1
-        plans = plan(pairs, moves, s_, a_, h_, pair_level, move_level)
+        plans = plan(pairs, transitions, s_, a_, h_, pair_level, move_level)
         top = plans[3].max()
         v0 = min(top, starts @ plans[3] / k + min(1.0, np.sqrt(move_level * s_ / k)) * top)
     return v0
 
 
-def plan(pairs, moves, s_, a_, h_, pair_level, move_level):
+def plan(pairs, transitions, s_, a_, h_, pair_level, move_level):
     """Backward induction on slots 1, 2 (all first picks at once) and 3."""
     x_ = s_ * a_
-    n = moves.sum(axis=1)
-    hat = moves / np.maximum(n, 1)[:, None]
+    n = transitions.sum(axis=1)
+    hat = transitions / np.maximum(n, 1)[:, None]
     b_move = np.sqrt(move_level * s_ / np.maximum(n, move_level * s_))
     b_pair = np.sqrt(pair_level / np.maximum(pairs, pair_level))
     v1, v2, v3 = np.zeros(s_), np.zeros((s_, x_)), np.zeros(s_)

@@ -20,8 +20,16 @@ from benchmarks.exploration import analysis, literal
 from benchmarks.exploration import settings as chosen
 from benchmarks.record import record
 from rewardmix import problems, theory
-from rewardmix.exploration import all_pairs, batched, explore, paper, practical, selected, uniformly
-from rewardmix.policy import markov
+from rewardmix.exploration import (
+    all_pairs,
+    explore,
+    make_batched_engine,
+    paper_bonus,
+    practical_bonus,
+    selected_pairs,
+    uniform_strategy,
+)
+from rewardmix.policy import markov_policy
 from rewardmix.simulation import simulate
 
 
@@ -35,33 +43,33 @@ def seconds(call, repeats=1):
 
 
 def warm():
-    model = problems.make("random", states=2, actions=2, horizon=2)
-    for counts in (selected, all_pairs):
-        explore(model, episodes=50, counts=counts, keep=False)
-        explore(model, episodes=50, counts=counts, keep=False, strategy=uniformly)
-    explore(model, threshold=0.5, confidence=paper(), counts=selected, engine=batched)
-    simulate(markov(np.zeros(2, int), model), model, 100)
+    model = problems.make_model("random", states=2, actions=2, horizon=2)
+    for counts in (selected_pairs, all_pairs):
+        explore(model, num_episodes=50, counting=counts, keep_episodes=False)
+        explore(model, num_episodes=50, counting=counts, keep_episodes=False, strategy=uniform_strategy)
+    explore(model, uncertainty_threshold=0.5, bonus=paper_bonus(), counting=selected_pairs, engine=make_batched_engine)
+    simulate(markov_policy(np.zeros(2, int), model), model, 100)
 
 
 def throughput(quick):
     rows = []
     for size in chosen.SIZES[: 3 if quick else None]:
-        model = problems.make("random", states=size.states, actions=size.actions, horizon=size.horizon)
+        model = problems.make_model("random", states=size.states, actions=size.actions, horizon=size.horizon)
         number = size.episodes // (10 if quick else 1)
         row = {"size": size[:3], "episodes": number, "target": size.target}
         literal_seconds = seconds(lambda m=model, n=size.literal: literal.run(m, n, 0))[0]
         row["numpy literal"] = size.literal / literal_seconds
-        for counts, growth in itertools.product((selected, all_pairs), (1.5, 1.05)):
-            saturated = paper() if size.states == 100 else practical  # large worlds: while all is new
-            spent, found = seconds(
+        for counts, growth in itertools.product((selected_pairs, all_pairs), (1.5, 1.05)):
+            saturated = paper_bonus() if size.states == 100 else practical_bonus  # large worlds: while all is new
+            spent, result = seconds(
                 lambda m=model, c=counts, g=growth, n=number, s=saturated: explore(
-                    m, episodes=n, counts=c, growth=g, keep=False, confidence=s
+                    m, num_episodes=n, counting=c, replan_growth=g, keep_episodes=False, bonus=s
                 ),
                 1,
             )
             row[f"{counts.name} {growth}"] = number / spent
-            row[f"{counts.name} {growth} V_0"] = found.uncertainty
-        policy = markov(np.zeros(size.states, int), model)
+            row[f"{counts.name} {growth} V_0"] = result.uncertainty
+        policy = markov_policy(np.zeros(size.states, int), model)
         bare = min(number, 200_000)
         row["bare simulator"] = bare / seconds(lambda m=model, p=policy, n=bare: simulate(p, m, n), 2)[0]
         rows.append(row)
@@ -72,63 +80,78 @@ def throughput(quick):
 def to_the_end(quick):
     rows = []
     for s, a, h, allowed in chosen.ENDS[: 2 if quick else None]:
-        model = problems.make("random", states=s, actions=a, horizon=h)
-        stop = theory.threshold(chosen.ACCURACY, chosen.SEPARATION, h)
+        model = problems.make_model("random", states=s, actions=a, horizon=h)
+        stop = theory.uncertainty_threshold(chosen.ACCURACY, chosen.SEPARATION, h)
         for growth in (1.5, 2.0) if s == 10 else (1.1, 1.5, 2.0):
-            spent, found = seconds(
+            spent, result = seconds(
                 lambda m=model, t=stop, g=growth: explore(
-                    m, threshold=t, failure=0.1, confidence=paper(), counts=selected, growth=g, engine=batched
+                    m,
+                    uncertainty_threshold=t,
+                    failure_prob=0.1,
+                    bonus=paper_bonus(),
+                    counting=selected_pairs,
+                    replan_growth=g,
+                    engine=make_batched_engine,
                 ),
                 3 if s == 3 else 1,
             )
-            fluid = theory.fluid_episodes(s, a, h, stop, chosen.FAILURE)
+            fluid = theory.estimate_paper_episodes(s, a, h, stop, chosen.FAILURE)
             rows.append(
                 {
                     "size": (s, a, h),
                     "growth": growth,
-                    "episodes": found.episodes,
+                    "episodes": result.num_episodes,
                     "seconds": spent,
                     "allowed": allowed,
                     "fluid": fluid,
-                    "ratio": found.episodes / fluid,
+                    "ratio": result.num_episodes / fluid,
                 }
             )
     return rows
 
 
-def needed(model, least, seed, most, begin=256, share=50, **options):
-    """Fewest episodes after which every possible pair was seen ``least`` times (a longer run begins like a shorter)."""
+def needed(model, min_samples, seed, max_episodes, begin=256, share=50, **options):
+    """Return the fewest episodes after which every possible pair has ``min_samples`` samples, or None."""
     low, high = 0, begin
-    while explore(model, episodes=high, seed=seed, keep=False, **options).info.coverage.least < least:
+    while (
+        explore(model, num_episodes=high, seed=seed, keep_episodes=False, **options).info.coverage.min_samples
+        < min_samples
+    ):
         low, high = high, 2 * high
-        if high > most:
+        if high > max_episodes:
             return None
     while high - low > max(1, high // share):
         middle = (low + high) // 2
-        enough = explore(model, episodes=middle, seed=seed, keep=False, **options).info.coverage.least >= least
+        enough = (
+            explore(model, num_episodes=middle, seed=seed, keep_episodes=False, **options).info.coverage.min_samples
+            >= min_samples
+        )
         low, high = (low, middle) if enough else (middle, high)
     return high
 
 
 def budgets(quick):
     rows = []
-    for name, options, allowed, most in (
+    for name, options, allowed, max_episodes in (
         ("lock", {"actions": 3, "steps": 8}, 5000, 4_000_000),
         ("riverswim", {"states": 8}, 2500, 4_000_000),
     ):
-        model = problems.make(name, **options)
+        model = problems.make_model(name, **options)
         ours = [needed(model, 20, seed, 100_000) for seed in range(3 if quick else 5)]
-        blind = None if quick else needed(model, 20, 0, most, 1 << 18, 1, strategy=uniformly)
-        rows.append({"problem": name, "allowed": allowed, "ours": ours, "uniform": blind})
+        nonadaptive = None if quick else needed(model, 20, 0, max_episodes, 1 << 18, 1, strategy=uniform_strategy)
+        rows.append({"problem": name, "allowed": allowed, "ours": ours, "uniform": nonadaptive})
     return rows
 
 
 def low_switching(quick):
     rows = []
     for s, a, h, episodes in ((3, 2, 4, 1000), (5, 3, 6, 2000), (10, 3, 8, 2000))[: 2 if quick else None]:
-        model = problems.make("random", states=s, actions=a, horizon=h)
+        model = problems.make_model("random", states=s, actions=a, horizon=h)
         values = {
-            growth: [explore(model, episodes=episodes, growth=growth, seed=i, keep=False).uncertainty for i in range(5)]
+            growth: [
+                explore(model, num_episodes=episodes, replan_growth=growth, seed=i, keep_episodes=False).uncertainty
+                for i in range(5)
+            ]
             for growth in (1.0, 1.05)
         }
         often, rarely = (float(np.mean(values[g])) for g in (1.0, 1.05))
@@ -143,18 +166,18 @@ def exponents(quick):
     rows = []
     for s, a, h in ((2, 2, 3), (3, 2, 4), (5, 2, 4), (5, 3, 6)):
         for stop in (1e-2, 3e-3, 1e-3, 3e-4):
-            model = problems.make("random", states=s, actions=a, horizon=h)
-            found = explore(
+            model = problems.make_model("random", states=s, actions=a, horizon=h)
+            result = explore(
                 model,
-                threshold=stop,
-                failure=chosen.FAILURE,
-                confidence=paper(),
-                counts=selected,
-                engine=batched,
-                growth=1.3,
+                uncertainty_threshold=stop,
+                failure_prob=chosen.FAILURE,
+                bonus=paper_bonus(),
+                counting=selected_pairs,
+                engine=make_batched_engine,
+                replan_growth=1.3,
             )
-            fluid = theory.fluid_episodes(s, a, h, stop, chosen.FAILURE)
-            rows.append({"size": (s, a, h), "threshold": stop, "episodes": found.episodes, "fluid": fluid})
+            fluid = theory.estimate_paper_episodes(s, a, h, stop, chosen.FAILURE)
+            rows.append({"size": (s, a, h), "threshold": stop, "episodes": result.num_episodes, "fluid": fluid})
     return rows
 
 
@@ -163,9 +186,9 @@ SECTIONS = (throughput, to_the_end, low_switching, budgets, exponents)
 
 def main():
     quick = "--quick" in sys.argv
-    asked = [section for section in SECTIONS if section.__name__ in sys.argv] or SECTIONS
+    sections = [section for section in SECTIONS if section.__name__ in sys.argv] or SECTIONS
     warm()
-    for section in asked:
+    for section in sections:
         rows = section(quick)
         show(analysis.TABLES[section.__name__](rows))
         sys.stdout.flush()

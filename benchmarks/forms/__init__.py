@@ -1,1 +1,1 @@
-"""The form of the world: do types move differently, do rewards depend on the next state?"""
+"""The form of the model: do types have different transitions, do rewards depend on the next state?"""

@@ -1,4 +1,4 @@
-"""Table of the study of the form of the world."""
+"""Table of the study of the form of the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from benchmarks.record import Rows
 
 
 def found(*parts: Rows) -> list[str]:
-    """A line for each world and size."""
+    """A line for each model and size."""
     lines = [
         [
             row["world"],
@@ -19,10 +19,10 @@ def found(*parts: Rows) -> list[str]:
         for rows in parts
         for row in rows
     ]
-    return [grid(["world", "planted", "episodes", "logs", "transition types", "next state"], lines)]
+    return [grid(["problem", "violation", "episodes", "logs", "transition types", "next state"], lines)]
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """Print what the rows of a part tell."""
     show(found(rows))
 

@@ -2,8 +2,8 @@
 
 python -m benchmarks.forms.run [--quick] [--parts logs,others,large]
 
-logs: share of the logs of a world in which each of the two is called broken.
-others, large: the same in more worlds in which there is nothing to be found.
+logs: share of the logs of a model in which each of the two is called broken.
+others, large: the same in more models in which there is nothing to be found.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 
 from benchmarks.forms import analysis, settings
 from benchmarks.record import run
-from rewardmix.checkup.assumptions import ASSUMPTIONS, check_form
+from rewardmix.diagnostics.assumption_tests import ASSUMPTIONS, check_form
 
 
 def logs(quick: bool) -> Iterator[dict[str, Any]]:
-    """The worlds of the first part."""
+    """The models of the first part."""
     return alarms_in(settings.WORLDS, quick)
 
 
@@ -33,9 +33,9 @@ def large(quick: bool) -> Iterator[dict[str, Any]]:
     return alarms_in(settings.LARGE, quick)
 
 
-def alarms_in(worlds: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each world and size."""
-    for world, (planted, make) in worlds.items():
+def alarms_in(envs: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
+    """One row for each model and size."""
+    for name, (planted, make) in envs.items():
         for size in settings.SIZES:
             number = 2 if quick else settings.LOGS
             begin, alarms, gains = time.process_time(), dict.fromkeys(("transition types", "next state"), 0), []
@@ -44,17 +44,17 @@ def alarms_in(worlds: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
                 gains.append(gain)
                 for name, (p_value, _) in answers.items():
                     alarms[name] += p_value * len(ASSUMPTIONS) < settings.LEVEL
-            told = [gain for gain in gains if not math.isnan(gain)]
+            known_gains = [gain for gain in gains if not math.isnan(gain)]
             yield {
-                "world": world,
+                "world": name,
                 "planted": planted,
                 "episodes": size,
                 "logs": number,
                 "broken": {name: count / number for name, count in alarms.items()},
-                "gain": sum(told) / len(told) if told else None,
+                "gain": sum(known_gains) / len(known_gains) if known_gains else None,
                 "seconds": (time.process_time() - begin) / number,
             }
 
 
 if __name__ == "__main__":
-    run(__doc__, "forms", {"logs": logs, "others": others, "large": large}, analysis.told)
+    run(__doc__, "forms", {"logs": logs, "others": others, "large": large}, analysis.print_rows)

@@ -1,4 +1,4 @@
-"""Worlds in which types move differently, or a reward depends on the next state, simulated step by step."""
+"""Environments in which types move differently, or a reward depends on the next state, simulated step by step."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def dose(count: int, seed: int, horizon: int = 10) -> Episodes:
     def pay(types, states, actions, after, rng):
         return rng.random(types.size) < DOSE_PAYS[states]
 
-    return _played(count, seed, horizon, np.full(count, 2), (6, 3), move, pay)
+    return _simulate(count, seed, horizon, np.full(count, 2), (6, 3), move, pay)
 
 
 def funnel(count: int, seed: int, horizon: int = 10) -> Episodes:
     """Six rooms in a row, three doors; which door leads on depends on room and type, and the last room pays once."""
 
     def move(types, states, actions, rng):
-        chance = np.where(actions == (states + types) % 3, 0.75, 0.12)
-        chance = np.where(actions == (states + 1 + 2 * types) % 3, np.where(chance == 0.75, 0.75, 0.25), chance)
+        prob = np.where(actions == (states + types) % 3, 0.75, 0.12)
+        prob = np.where(actions == (states + 1 + 2 * types) % 3, np.where(prob == 0.75, 0.75, 0.25), prob)
         draw = rng.random(types.size)
-        after = np.where(draw < chance, states + 1, np.where(draw < chance + 0.1, 0, states))
+        after = np.where(draw < prob, states + 1, np.where(draw < prob + 0.1, 0, states))
         return np.where(states == 5, 0, after)
 
     def pay(types, states, actions, after, rng):
         return rng.random(types.size) < FUNNEL_PAYS[states]
 
-    return _played(count, seed, horizon, np.zeros(count, int), (6, 3), move, pay)
+    return _simulate(count, seed, horizon, np.zeros(count, int), (6, 3), move, pay)
 
 
 def rooms(count: int, seed: int, horizon: int = 10, slip: float = 0.4) -> Episodes:
@@ -53,10 +53,10 @@ def rooms(count: int, seed: int, horizon: int = 10, slip: float = 0.4) -> Episod
     def pay(types, states, actions, after, rng):
         return rng.random(types.size) < np.where(after == types, 0.9, 0.1)
 
-    return _played(count, seed, horizon, np.zeros(count, int), (2, 2), move, pay)
+    return _simulate(count, seed, horizon, np.zeros(count, int), (2, 2), move, pay)
 
 
-def _played(
+def _simulate(
     count: int,
     seed: int,
     horizon: int,

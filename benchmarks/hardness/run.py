@@ -2,7 +2,7 @@
 
 python -m benchmarks.hardness.run [--quick] [--parts ideal,runs]
 
-``runs``: learning. ``ideal``: what the test that knows the form of the world needs, also with more actions.
+``runs``: learning. ``ideal``: what the test that knows the form of the model needs, also with more actions.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from rewardmix.planning import plan
 from rewardmix.recovery import recover
 
 
-def share(actions: int, accuracy: float, episodes: int, seed: int) -> float:
+def share(actions: int, epsilon: float, episodes: int, seed: int) -> float:
     """Share of the gain 2 e after so many episodes; the seed also says which actions are the special ones."""
-    world = problems.make("hard", actions=actions, accuracy=accuracy, seed=seed)
-    found = recover(explore(world, episodes=episodes, seed=seed).gathered, seed=seed)
-    policy = plan(found.model, gap=accuracy / 100).policy
-    return (controller_value(policy, world) - 1.0) / (2 * accuracy)
+    env = problems.make_model("hard", actions=actions, epsilon=epsilon, seed=seed)
+    result = recover(explore(env, num_episodes=episodes, seed=seed).episodes, seed=seed)
+    policy = plan(result.model, gap=epsilon / 100).policy
+    return (controller_value(policy, env) - 1.0) / (2 * epsilon)
 
 
-def point(actions: int, accuracy: float, seeds: int) -> dict[str, Any]:
+def point(actions: int, epsilon: float, seeds: int) -> dict[str, Any]:
     """Which runs are optimal, at each number of episodes."""
-    budgets = [round(factor * analysis.unit(actions, accuracy)) for factor in settings.FACTORS]
+    budgets = [round(factor * analysis.unit(actions, epsilon)) for factor in settings.FACTORS]
     optimal = [
-        [int(share(actions, accuracy, episodes, seed) >= settings.OPTIMAL) for seed in range(seeds)]
+        [int(share(actions, epsilon, episodes, seed) >= settings.OPTIMAL) for seed in range(seeds)]
         for episodes in budgets
     ]
-    return {"actions": actions, "accuracy": accuracy, "budgets": budgets, "optimal": optimal}
+    return {"actions": actions, "accuracy": epsilon, "budgets": budgets, "optimal": optimal}
 
 
 def points(actions: tuple[int, ...], quick: bool) -> list[tuple[int, float]]:
@@ -53,24 +53,24 @@ def points(actions: tuple[int, ...], quick: bool) -> list[tuple[int, float]]:
 
 def runs(quick: bool) -> Iterator[dict[str, Any]]:
     """Learning at every point."""
-    for actions, accuracy in points(settings.ACTIONS, quick):
-        yield point(actions, accuracy, 5 if quick else settings.SEEDS)
+    for actions, epsilon in points(settings.ACTIONS, quick):
+        yield point(actions, epsilon, 5 if quick else settings.SEEDS)
 
 
 def ideal(quick: bool) -> Iterator[dict[str, Any]]:
     """Episodes that the ideal test needs."""
-    for actions, accuracy in points(settings.IDEAL_ACTIONS, quick):
-        yield {"actions": actions, "accuracy": accuracy, "episodes": analysis.ideal(actions, accuracy)}
+    for actions, epsilon in points(settings.IDEAL_ACTIONS, quick):
+        yield {"actions": actions, "accuracy": epsilon, "episodes": analysis.ideal(actions, epsilon)}
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """What the ideal test needs; and what learning needs, beside the committed numbers of that test."""
     if part == "ideal":
         table(["A", "e", "episodes of the ideal test"], [list(row.values()) for row in rows])
         return
-    for made in analysis.TABLES.values():
-        show(made(rows, rows_of("hardness", "ideal"), draws=100 if quick else settings.DRAWS))
+    for make_table in analysis.TABLES.values():
+        show(make_table(rows, rows_of("hardness", "ideal"), draws=100 if quick else settings.DRAWS))
 
 
 if __name__ == "__main__":
-    run(__doc__, "hardness", {"ideal": ideal, "runs": runs}, told)
+    run(__doc__, "hardness", {"ideal": ideal, "runs": runs}, print_rows)

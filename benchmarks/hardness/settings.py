@@ -20,6 +20,6 @@ OPTIMAL = 0.99
 
 DRAWS = 1000
 IDEAL = 20_000
-"""Draws of the test that knows the form of the world."""
+"""Draws of the test that knows the form of the model."""
 IDEAL_ACTIONS = (*ACTIONS, 12, 24)
 """Numbers of actions at which that test is run."""

@@ -1,1 +1,1 @@
-"""How much of the gain of adapting learn captures, against other ways to learn."""
+"""How much of the adaptivity gain learn captures, against other ways to learn."""

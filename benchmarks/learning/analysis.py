@@ -38,8 +38,8 @@ def deep(rows: Rows) -> list[str]:
     lines = [[name, *(mean_and_worst(cells.get((name, n), [])) for n in budgets)] for name in names]
     below = sum(share < -1e-9 for row in rows if row["episodes"] == max(budgets) for share in row["share"])
     runs = sum(len(row["share"]) for row in rows if row["episodes"] == max(budgets))
-    said = f"Means over {seeds_of(rows)}, with the worst. At {max(budgets):,} episodes {below} of {runs} are below 0."
-    return [grid(["problem", *(f"{n:,}" for n in budgets)], lines), said]
+    text = f"Means over {seeds_of(rows)}, with the worst. At {max(budgets):,} episodes {below} of {runs} are below 0."
+    return [grid(["problem", *(f"{n:,}" for n in budgets)], lines), text]
 
 
 def large(rows: Rows) -> list[str]:
@@ -47,14 +47,18 @@ def large(rows: Rows) -> list[str]:
     cells = {(row["states"], row["way"]): row["share"] for row in rows}
     lines = []
     for states in dict.fromkeys(row["states"] for row in rows):
-        mine, alone = cells[states, "learn"], cells[states, "without refinement"]
+        scores, unrefined = cells[states, "learn"], cells[states, "without refinement"]
         goal = settings.LARGE_GOALS.get(states)
-        numbers = [mean_and_worst(mine), short(error_of(mine)) if len(mine) > 1 else "", short(np.mean(alone))]
-        lines.append([f"{states:,}", *numbers, "" if goal is None else short(goal, 2), len(mine)])
-    columns = ["states", "share", "±", "without refinement", "goal", "seeds"]
-    said = f"Random worlds, A = 4, H = 10, two next states, {rows[0]['episodes']:,} episodes, a world for each seed:"
+        numbers = [
+            mean_and_worst(scores),
+            short(error_of(scores)) if len(scores) > 1 else "",
+            short(np.mean(unrefined)),
+        ]
+        lines.append([f"{states:,}", *numbers, "" if goal is None else short(goal, 2), len(scores)])
+    columns = ["states", "score", "±", "without refinement", "goal", "seeds"]
+    text = f"Random models, A = 4, H = 10, two next states, {rows[0]['episodes']:,} episodes, a model for each seed:"
     few = f"means with the worst, and standard errors. Without refinement: the first {settings.FEW} seeds."
-    return [grid(columns, lines), f"{said} {few}"]
+    return [grid(columns, lines), f"{text} {few}"]
 
 
 def many_types(rows: Rows) -> list[str]:
@@ -73,16 +77,16 @@ def many_types(rows: Rows) -> list[str]:
                 f"{short(apart.mean())} ± {short(error_of(apart))}",
             ]
         lines.append(line)
-    columns = ["problem", "types", "share of the gain", "CPU s", "most", "before", "ratio", "share gained"]
-    most = max(max(row["cpu_seconds"]) for row in rows)
+    columns = ["problem", "types", "normalized score", "CPU s", "max", "before", "ratio", "score gained"]
+    max_seconds = max(max(row["cpu_seconds"]) for row in rows)
     over = sum(seconds > settings.MANY_CPU for row in rows for seconds in row["cpu_seconds"])
     runs = sum(len(row["cpu_seconds"]) for row in rows)
-    said = (
-        f"{rows[0]['episodes']:,} episodes, {len(rows[0]['share'])} seeds: mean and worst share, median and largest "
+    text = (
+        f"{rows[0]['episodes']:,} episodes, {len(rows[0]['share'])} seeds: mean and worst score, median and largest "
         f"CPU seconds. The goal was {settings.MANY_CPU:g} CPU s: {runs - over} of {runs} runs keep to it, the longest "
-        f"took {most:.1f}."
+        f"took {max_seconds:.1f}."
     )
-    return [grid(columns[: len(lines[0])], lines), said]
+    return [grid(columns[: len(lines[0])], lines), text]
 
 
 def mean_and_worst(shares: list[float]) -> str:
@@ -92,36 +96,36 @@ def mean_and_worst(shares: list[float]) -> str:
 
 def goal(rows: Rows) -> str:
     """Which cells miss the goal."""
-    judged = [row for row in rows if row["episodes"] in settings.TARGETS and not row["problem"].startswith("hard")]
-    missed = [row for row in judged if np.mean(row["share"]) < settings.TARGETS[row["episodes"]]]
+    goal_rows = [row for row in rows if row["episodes"] in settings.TARGETS and not row["problem"].startswith("hard")]
+    missed = [row for row in goal_rows if np.mean(row["share"]) < settings.TARGETS[row["episodes"]]]
     goals = " and ".join(f"{short(target, 2)} at {n:,}" for n, target in settings.TARGETS.items())
     cells = ", ".join(
         f"{row['problem']} at {row['episodes']:,} ({short(np.mean(row['share']))} ± {short(error_of(row['share']))})"
         for row in missed
     )
-    said = (
-        f"{len(missed)} of {len(judged)} cells lie below it: {cells}."
+    text = (
+        f"{len(missed)} of {len(goal_rows)} cells lie below it: {cells}."
         if missed
-        else f"All {len(judged)} cells reach it."
+        else f"All {len(goal_rows)} cells reach it."
     )
-    return f"The goal was {goals} on all but hard. {said}"
+    return f"The goal was {goals} on all but hard. {text}"
 
 
 def lacks(rows: Rows) -> list[str]:
     """What telling a part of the truth changes."""
     lines = [[row["told"], short(np.mean(row["share"])), short(error_of(row["share"]))] for row in rows]
     first = rows[0]
-    said = f"Problem {first['problem']}, {first['episodes']:,} episodes, means over {len(first['share'])} seeds with"
-    return [grid(["told or changed", "share of the gain", "±"], lines), f"{said} standard errors."]
+    text = f"Problem {first['problem']}, {first['episodes']:,} episodes, means over {len(first['share'])} seeds with"
+    return [grid(["given or changed", "normalized score", "±"], lines), f"{text} standard errors."]
 
 
 def lacks_large(rows: Rows) -> list[str]:
-    """The same for worlds of many states."""
-    names, told = (list(dict.fromkeys(row[key] for row in rows)) for key in ("problem", "told"))
+    """The same for models of many states."""
+    names, givens = (list(dict.fromkeys(row[key] for row in rows)) for key in ("problem", "told"))
     cells = {(row["problem"], row["told"]): row["share"] for row in rows}
-    lines = [[part, *(short(np.mean(cells[name, part])) for name in names)] for part in told]
-    said = f"Share of the gain after {rows[0]['episodes']:,} episodes, means over {len(rows[0]['share'])} worlds."
-    return [grid(["told", *names], lines), said]
+    lines = [[given, *(short(np.mean(cells[name, given])) for name in names)] for given in givens]
+    text = f"Normalized score after {rows[0]['episodes']:,} episodes, means over {len(rows[0]['share'])} models."
+    return [grid(["given", *names], lines), text]
 
 
 def visits(rows: Rows) -> list[str]:
@@ -132,19 +136,20 @@ def visits(rows: Rows) -> list[str]:
 
     lines = [
         line(
-            f"share after {episodes:,} episodes", [float(np.mean([found[k] for found in row["share"]])) for row in rows]
+            f"normalized score after {episodes:,} episodes",
+            [float(np.mean([scores[k] for scores in row["share"]])) for row in rows],
         )
         for k, episodes in enumerate(rows[0]["budgets"])
     ]
     first = f"{rows[0]['budgets'][0]:,} episodes"
     for key, name in (("explored", "exploration"), ("refined", "refinement")):
-        said = f"visits of {name} to what is best for a type or on average, {first}"
-        lines.append(line(said, [float(np.mean(row[key])) for row in rows]))
+        text = f"visits of {name} to actions that are best for a type or on average, {first}"
+        lines.append(line(text, [float(np.mean(row[key])) for row in rows]))
     lines.append(
-        line(f"share of an agent that is told types and moves, {first}", [np.mean(row["told"]) for row in rows])
+        line(f"score of an agent that knows types and transitions, {first}", [np.mean(row["told"]) for row in rows])
     )
     head = ["", *(f"S = {row['states']:,}" for row in rows)]
-    return [grid(head, lines), f"Means over {len(rows[0]['told'])} worlds."]
+    return [grid(head, lines), f"Means over {len(rows[0]['told'])} models."]
 
 
 def ceiling(rows: Rows) -> list[str]:
@@ -154,10 +159,10 @@ def ceiling(rows: Rows) -> list[str]:
     columns = [(states, episodes) for states in sizes for episodes in budgets]
     lines = [[agent, *(short(np.mean(cells[states, agent, n])) for states, n in columns)] for agent in agents]
     head = ["agent", *(f"S = {states:,}: {episodes:,}" for states, episodes in columns)]
-    worlds = len(rows[0]["share"])
-    said = f"Share of the gain by states and episodes, means over {worlds} worlds"
+    envs = len(rows[0]["share"])
+    text = f"Normalized score by states and episodes, means over {envs} models"
     usual = float(np.median([error_of(row["share"]) for row in rows]))
-    return [grid(head, lines), said + (f", median standard error {short(usual)}." if worlds > 1 else ".")]
+    return [grid(head, lines), text + (f", median standard error {short(usual)}." if envs > 1 else ".")]
 
 
 def hard(rows: Rows) -> list[str]:
@@ -178,48 +183,48 @@ def others(rows: Rows) -> list[str]:
         [name, f"{n:,}", *(short(np.mean(cells[name, n, m])) if (name, n, m) in cells else "" for m in methods)]
         for name, n in keys
     ]
-    return [grid(["problem", "episodes", *methods], lines), f"Share of the gain, means over {seeds_of(rows)}."]
+    return [grid(["problem", "episodes", *methods], lines), f"Normalized score, means over {seeds_of(rows)}."]
 
 
 def recurrent(ours: Rows, *runs: Rows) -> list[str]:
     """RecurrentPPO: what was tried, its curves, and when it gets to what ``learn`` has."""
-    return [part for (found,) in runs for part in recurrent_on(ours, found)]
+    return [text for (run,) in runs for text in recurrent_on(ours, run)]
 
 
-def recurrent_on(rows: Rows, found: dict[str, Any]) -> list[str]:
+def recurrent_on(rows: Rows, run: dict[str, Any]) -> list[str]:
     """RecurrentPPO on one problem."""
-    chosen, curves = found["sweep"][found["chosen"]], found["curves"]
-    tried = (
-        f"**RecurrentPPO** on {found['problem']}: of {len(found['sweep'])} settings tried at "
-        f"{found['sweep_episodes']:,} episodes the best ({chosen['num_envs']} copies, LSTM of {chosen['hidden']}, "
+    chosen, curves = run["sweep"][run["chosen"]], run["curves"]
+    text = (
+        f"**RecurrentPPO** on {run['problem']}: of {len(run['sweep'])} settings tried at "
+        f"{run['sweep_episodes']:,} episodes the best ({chosen['num_envs']} copies, LSTM of {chosen['hidden']}, "
         f"learning rate {chosen['learning_rate']:g}, entropy {chosen['entropy']:g}, {chosen['epochs']} epochs) was "
-        f"trained anew from {len(curves)} fresh {'seed' if len(curves) == 1 else 'seeds'}. Values with their 95 % "
+        f"trained again from {len(curves)} fresh {'seed' if len(curves) == 1 else 'seeds'}. Values with their 95 % "
         "intervals:"
     )
     marks = [point["episodes"] for point in max(curves.values(), key=len)]
     lines = [[f"{mark:,}", *(value_at(curve, i) for curve in curves.values())] for i, mark in enumerate(marks)]
     table = grid(["episodes", *(f"seed {seed}" for seed in curves)], lines)
     budget = min(settings.TARGETS)
-    row = next(row for row in rows if row["problem"] == found["problem"] and row["episodes"] == budget)
+    row = next(row for row in rows if row["problem"] == run["problem"] and row["episodes"] == budget)
     reached = float(np.mean(row["value"]))
     ends = " ".join(f"Seed {seed} {arrival(curve, reached, budget)}." for seed, curve in curves.items())
     standing = (
-        f"`learn` has {reached:.3f} after {budget:,} episodes, the best policy {row['best']:.3f}, the best Markov "
-        f"policy {row['markov']:.3f}. {ends} In shares of the gain: {shares(curves, row)}; `learn` has "
+        f"`learn` has {reached:.3f} after {budget:,} episodes, the optimum is {row['best']:.3f}, the best Markov "
+        f"policy {row['markov']:.3f}. {ends} Normalized scores: {shares(curves, row)}; `learn` has "
         f"{short(float(np.mean(row['share'])))} after {budget:,}."
     )
-    return [tried, table, standing]
+    return [text, table, standing]
 
 
 def shares(curves: dict[str, Rows], row: dict[str, Any]) -> str:
     """How much of the gain the seeds have on average early, in the middle and at the end."""
     marks = [point["episodes"] for point in max(curves.values(), key=len)]
-    said = []
+    text = []
     for mark in sorted({marks[min(1, len(marks) - 1)], marks[len(marks) // 2], marks[-1]}):
         values = [point["value"] for curve in curves.values() for point in curve if point["episodes"] == mark]
         share = (np.mean(values) - row["markov"]) / (row["best"] - row["markov"])
-        said.append(f"{short(float(share))} after {mark:,} episodes")
-    return ", ".join(said)
+        text.append(f"{short(float(share))} after {mark:,} episodes")
+    return ", ".join(text)
 
 
 def value_at(curve: Rows, index: int) -> str:
@@ -232,11 +237,11 @@ def value_at(curve: Rows, index: int) -> str:
 
 def arrival(curve: Rows, reached: float, budget: int) -> str:
     """When a curve gets to a value, as words behind a name."""
-    there = [point["episodes"] for point in curve if point["upper"] >= reached]
+    reaching = [point["episodes"] for point in curve if point["upper"] >= reached]
     last = curve[-1]["episodes"]
-    if there:
-        return f"gets there, within its interval, at {there[0]:,} episodes: {there[0] / budget:.0f} times as many"
-    return f"did not get there in {last:,} episodes, so it needs more than {math.floor(last / budget)} times as many"
+    if reaching:
+        return f"reaches it, within its interval, at {reaching[0]:,} episodes: {reaching[0] / budget:.0f} times as many"
+    return f"did not reach it in {last:,} episodes, so it needs more than {math.floor(last / budget)} times as many"
 
 
 def draw_share(plt: Any) -> Any:
@@ -253,8 +258,8 @@ def draw_share(plt: Any) -> Any:
         axis.axhline(1, color="0.4", lw=0.8)
         axis.axhline(0, color="0.4", lw=0.8, ls=":")
         axis.set(title=name, xscale="log", ylim=(-0.3, 1.08))
-    figure.supxlabel("episodes (what is worse than -.25 is drawn there)")
-    figure.supylabel("share of the gain of adapting (0: best Markov policy, 1: best policy)")
+    figure.supxlabel("episodes (scores below -.25 are drawn there)")
+    figure.supylabel("normalized score (0: best Markov policy, 1: optimum)")
     return figure
 
 

@@ -1,8 +1,8 @@
-"""Learning four and five types in 2,000 episodes: the share of the gain, and CPU seconds beside an older version.
+"""Learning four and five types in 2,000 episodes: the normalized score, and CPU seconds beside an older version.
 
 python -m benchmarks.learning.many_types [--quick] [--before CHECKOUT]
 
-``CHECKOUT`` is a folder with the source of another version; both learn the same worlds by turns, each in a process of
+``CHECKOUT`` is a folder with the source of another version; both learn the same models by turns, each in a process of
 its own that has learned one before.
 """
 
@@ -33,7 +33,7 @@ HERE = Path(__file__).parents[2]
 
 def goals(types: int) -> RewardMixingMDP:
     """The grid, from its middle: a goal for each type, in the corners and in the middle of the top."""
-    model, cells = problems.make("grid"), [0, 2, 6, 8, 1][:types]
+    model, cells = problems.make_model("grid"), [0, 2, 6, 8, 1][:types]
     rewards = np.zeros((types, 9, 4))
     rewards[:, cells] = 0.1
     rewards[np.arange(types), cells] = 0.9
@@ -41,38 +41,38 @@ def goals(types: int) -> RewardMixingMDP:
 
 
 def world_of(name: str, types: int, seed: int) -> RewardMixingMDP:
-    """A world by its name in tables; random ones are drawn anew for each seed."""
+    """A model by its name in tables; random ones are drawn anew for each seed."""
     if name == "grid":
         return goals(types)
     if name == "shop":
         return shop_of(types)
-    return problems.make("random", **settings.MANY_TYPES[name], contexts=types, seed=seed)
+    return problems.make_model("random", **settings.MANY_TYPES[name], num_types=types, seed=seed)
 
 
 def learned(name: str, types: int, seeds: int) -> dict[str, list[float]]:
     """Share and CPU seconds of each seed, in this process."""
-    learn(world_of(name, types, 0), episodes=settings.MANY_EPISODES, num_contexts=types)
+    learn(world_of(name, types, 0), num_episodes=settings.MANY_EPISODES, num_types=types)
     runs: dict[str, list[float]] = {"share": [], "cpu_seconds": []}
     for seed in range(seeds):
-        world = world_of(name, types, seed)
+        env = world_of(name, types, seed)
         begin = time.process_time()
-        truth = learn(world, episodes=settings.MANY_EPISODES, num_contexts=types, seed=seed).certificate.truth
+        truth = learn(env, num_episodes=settings.MANY_EPISODES, num_types=types, seed=seed).certificate.true_model
         runs["cpu_seconds"].append(round(time.process_time() - begin, 3))
-        runs["share"].append(round(truth.share, 6))
+        runs["share"].append(round(truth.normalized_score, 6))
     return runs
 
 
 def elsewhere(source: Path, name: str, types: int, seeds: int) -> dict[str, Any]:
     """The same by the version in a folder."""
     path = os.pathsep.join([str(source / "src"), str(HERE)])
-    asked = [sys.executable, "-m", "benchmarks.learning.many_types", "--one", name, str(types), str(seeds)]
-    done = subprocess.run(asked, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    command = [sys.executable, "-m", "benchmarks.learning.many_types", "--one", name, str(types), str(seeds)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    runs: dict[str, Any] = json.loads(done.stdout)
+    return runs
 
 
 def cells(quick: bool, before: Path | None) -> Iterator[dict[str, Any]]:
-    """Every world and number of types, of this version and the older one."""
+    """Every model and number of types, of this version and the older one."""
     seeds = 1 if quick else settings.MANY_SEEDS
     for types in (4, 5):
         for name in [*settings.MANY_TYPES, "grid", *(["shop"] if types == 4 else [])]:
@@ -83,20 +83,20 @@ def cells(quick: bool, before: Path | None) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """All cells, kept as they come; or one cell in this process."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--before", type=Path)
-    asked.add_argument("--one", nargs=3)
-    given = asked.parse_args()
-    if given.one is not None:
-        print(json.dumps(learned(given.one[0], *map(int, given.one[1:]))))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--one", nargs=3)
+    args = parser.parse_args()
+    if args.one is not None:
+        print(json.dumps(learned(args.one[0], *map(int, args.one[1:]))))
         return
-    if given.before:
-        sys.argv[sys.argv.index(str(given.before))] = "CHECKOUT"  # how it is told what was run
+    if args.before:
+        sys.argv[sys.argv.index(str(args.before))] = "CHECKOUT"  # how it is told what was run
     rows = []
-    for row in cells(given.quick, given.before and given.before.resolve()):
+    for row in cells(args.quick, args.before and args.before.resolve()):
         rows.append(row)
-        given.quick or record("learning", "many_types", rows, program="many_types")
+        args.quick or record("learning", "many_types", rows, program="many_types")
     show(analysis.many_types(rows))
 
 

@@ -31,25 +31,25 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=5, help="calls that are timed; the fastest counts")
     parser.add_argument("--top", type=int, default=15)
-    asked = parser.parse_args()
-    learn(asked.problem, episodes=asked.episodes)
-    seconds = min(cpu_seconds(asked.problem, asked.episodes) for _ in range(asked.repeats))
-    calls, depth = traced(asked.problem, asked.episodes)
+    settings = parser.parse_args()
+    learn(settings.problem, num_episodes=settings.episodes)
+    seconds = min(cpu_seconds(settings.problem, settings.episodes) for _ in range(settings.repeats))
+    calls, depth = traced(settings.problem, settings.episodes)
     files = {code.co_filename for code in calls}
-    print(f"learn({asked.problem!r}, episodes={asked.episodes}) in {ROOT}")
-    print(f"{seconds:.3f} CPU seconds, fastest of {asked.repeats}")
+    print(f"learn({settings.problem!r}, num_episodes={settings.episodes}) in {ROOT}")
+    print(f"{seconds:.3f} CPU seconds, fastest of {settings.repeats}")
     print(f"{len(calls)} functions in {len(files)} files of the package, {calls.total()} calls, depth {depth}")
     profiler = cProfile.Profile()
-    profiler.runcall(learn, asked.problem, episodes=asked.episodes)
-    own = sorted(own_times(profiler).items(), key=lambda row: -row[1][1])
-    for name, (count, time_, whole) in own[: asked.top]:
-        print(f"{count:7d} calls  {time_:6.3f} s own  {whole:6.3f} s in all  {name}")
+    profiler.runcall(learn, settings.problem, num_episodes=settings.episodes)
+    times = sorted(own_times(profiler).items(), key=lambda row: -row[1][1])
+    for name, (count, alone, total) in times[: settings.top]:
+        print(f"{count:7d} calls  {alone:6.3f} s own  {total:6.3f} s in all  {name}")
 
 
 def cpu_seconds(problem: str, episodes: int) -> float:
     """CPU time of one call."""
     began = time.process_time()
-    learn(problem, episodes=episodes)
+    learn(problem, num_episodes=episodes)
     return time.process_time() - began
 
 
@@ -69,7 +69,7 @@ def traced(problem: str, episodes: int) -> tuple[Counter[CodeType], int]:
 
     sys.setprofile(note)
     try:
-        learn(problem, episodes=episodes)
+        learn(problem, num_episodes=episodes)
     finally:
         sys.setprofile(None)
     return calls, deepest
@@ -79,8 +79,8 @@ def own_times(profiler: cProfile.Profile) -> dict[str, tuple[int, float, float]]
     """Function -> calls, seconds in it alone, seconds with what it calls; of the package."""
     stats: Any = pstats.Stats(profiler)
     return {
-        f"{file.removeprefix(ROOT)[1:]}:{name}": (count, alone, whole)
-        for (file, _, name), (_, count, alone, whole, _) in stats.stats.items()
+        f"{file.removeprefix(ROOT)[1:]}:{name}": (count, alone, total)
+        for (file, _, name), (_, count, alone, total, _) in stats.stats.items()
         if file.startswith(ROOT)
     }
 

@@ -24,8 +24,8 @@ from benchmarks.learning import settings
 from benchmarks.record import record, rows_of, table
 from rewardmix import problems
 from rewardmix.bounded_mean import return_bounds
-from rewardmix.environments import PreviousActionReward, RewardMixingEnv, RewardMixingVectorEnv
-from rewardmix.evaluation import interval
+from rewardmix.environments import PreviousActionRewardObservation, RewardMixingEnv, RewardMixingVectorEnv
+from rewardmix.evaluation import confidence_interval
 from rewardmix.model import RewardMixingMDP
 
 
@@ -34,7 +34,7 @@ class ManyCopies(VecEnv):
 
     def __init__(self, model: RewardMixingMDP, num_envs: int, seed: int) -> None:
         self.inner = RewardMixingVectorEnv(model, num_envs, autoreset_mode="SameStep")
-        space = PreviousActionReward(RewardMixingEnv(model)).observation_space
+        space = PreviousActionRewardObservation(RewardMixingEnv(model)).observation_space
         self.sizes = model.num_states, model.num_actions
         self.first_seed: int | None = seed
         super().__init__(num_envs, space, spaces.Discrete(model.num_actions))
@@ -91,9 +91,9 @@ class ManyCopies(VecEnv):
 
 def played(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int) -> Any:
     """Value of the agent without exploration noise, with its interval."""
-    parts = [settings.PLAYED] * (episodes // settings.PLAYED) or [episodes]
-    returns = np.concatenate([returns_of(agent, model, part, seed) for seed, part in enumerate(parts)])
-    return interval(returns, bounds=return_bounds(model.reward_values, model.horizon, may_end=False))
+    sizes = [settings.PLAYED] * (episodes // settings.PLAYED) or [episodes]
+    returns = np.concatenate([returns_of(agent, model, size, seed) for seed, size in enumerate(sizes)])
+    return confidence_interval(returns, bounds=return_bounds(model.reward_values, model.horizon, may_end=False))
 
 
 def returns_of(agent: RecurrentPPO, model: RewardMixingMDP, episodes: int, seed: int) -> Any:
@@ -133,9 +133,14 @@ class Checkpoints(BaseCallback):
             return
         while self.marks and done >= self.marks[0]:
             self.marks.pop(0)
-        found = played(self.model, self.world, self.episodes)
-        self.curve.append({"episodes": done, "value": found.value, "lower": found.lower, "upper": found.upper})
-        print(f"    {done:>8} episodes: {found.value:.4f} [{found.lower:.4f}, {found.upper:.4f}]", flush=True)
+        evaluation = played(self.model, self.world, self.episodes)
+        self.curve.append(
+            {"episodes": done, "value": evaluation.value, "lower": evaluation.lower, "upper": evaluation.upper}
+        )
+        print(
+            f"    {done:>8} episodes: {evaluation.value:.4f} [{evaluation.lower:.4f}, {evaluation.upper:.4f}]",
+            flush=True,
+        )
         self.keep(self.curve)
 
 
@@ -177,30 +182,30 @@ def kept_sweep(problem: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """The sweep, then the long runs."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--problem", default="shop", choices=list(settings.PROBLEMS))
-    asked.add_argument("--seeds", type=int, default=2)
-    asked.add_argument("--keep-sweep", action="store_true")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--problem", default="shop", choices=list(settings.PROBLEMS))
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--keep-sweep", action="store_true")
+    args = parser.parse_args()
     torch.set_num_threads(1)
     torch.distributions.Distribution.set_default_validate_args(False)
-    known, options = settings.PROBLEMS[given.problem]
-    model = problems.make(known, **options)
+    name, options = settings.PROBLEMS[args.problem]
+    model = problems.make_model(name, **options)
     short, long, fresh = settings.SWEEP_EPISODES, settings.LONG, settings.PLAYED_LONG
-    if given.quick:
+    if args.quick:
         short, long, fresh = 500, 1000, settings.PLAYED
-    sweep = kept_sweep(known) if given.keep_sweep else swept(model, short)
+    sweep = kept_sweep(name) if args.keep_sweep else swept(model, short)
     best = max(range(len(sweep)), key=lambda i: sweep[i]["value"])
-    found = {"problem": given.problem, "sweep": sweep, "sweep_episodes": short, "chosen": best}
+    result = {"problem": args.problem, "sweep": sweep, "sweep_episodes": short, "chosen": best}
     curves: dict[str, Any] = {}
-    for seed in range(1, given.seeds + 1):
+    for seed in range(1, args.seeds + 1):
         print(f"  setting {best}, seed {seed}", flush=True)
 
         def keep(curve: Any, seed: int = seed) -> None:
             curves[str(seed)] = curve
-            if not given.quick:
-                record("learning", f"recurrent_{known}", [{**found, "curves": curves}], program="recurrent")
+            if not args.quick:
+                record("learning", f"recurrent_{name}", [{**result, "curves": curves}], program="recurrent")
 
         marks = [n for n in settings.CHECKPOINTS if n < long] + [long]
         trained(model, settings.SWEEP[best], marks, fresh, seed, keep)

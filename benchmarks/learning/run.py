@@ -1,4 +1,4 @@
-"""How much of the gain of adapting ``learn`` captures: problems x budgets x seeds, exact values throughout.
+"""How much of the adaptivity gain ``learn`` captures: problems x budgets x seeds, exact values throughout.
 
 python -m benchmarks.learning.run [--quick] [--parts hard,grid,long,deep,large,others]
 
@@ -25,20 +25,20 @@ from rewardmix.planning import plan, plan_markov
 
 def world_of(name: str) -> RewardMixingMDP:
     """The problem by its name in tables."""
-    known, options = {**settings.PROBLEMS, **settings.DEEP}[name]
-    return falling_lock(**options) if known == "falling lock" else problems.make(known, **options)
+    problem, options = {**settings.PROBLEMS, **settings.DEEP}[name]
+    return falling_lock(**options) if problem == "falling lock" else problems.make_model(problem, **options)
 
 
-def one(world: RewardMixingMDP, episodes: int, seed: int, **options: Any) -> dict[str, float]:
-    """One run of ``learn``, judged in the true world."""
+def one(env: RewardMixingMDP, episodes: int, seed: int, **options: Any) -> dict[str, float]:
+    """One run of ``learn``, judged in the true model."""
     begin = time.process_time()
-    truth = learn(world, episodes=episodes, seed=seed, resamples=0, **options).certificate.truth
+    truth = learn(env, num_episodes=episodes, seed=seed, num_resamples=0, **options).certificate.true_model
     return {
-        "share": truth.share,
+        "share": truth.normalized_score,
         "regret": truth.regret,
-        "value": truth.value,
-        "best": truth.best_upper,
-        "markov": truth.markov,
+        "value": truth.policy_value,
+        "best": truth.optimal_upper,
+        "markov": truth.markov_value,
         "cpu_seconds": time.process_time() - begin,
     }
 
@@ -65,55 +65,53 @@ def long(quick: bool) -> Iterator[dict[str, Any]]:
 def cells(budgets: Sequence[int], seeds: int) -> Iterator[dict[str, Any]]:
     """Every problem at every budget."""
     for episodes, name in product(budgets, settings.PROBLEMS):
-        world = world_of(name)
-        yield row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)])
+        env = world_of(name)
+        yield row_of(name, episodes, [one(env, episodes, seed) for seed in range(seeds)])
 
 
 def deep(quick: bool) -> Iterator[dict[str, Any]]:
-    """Deeper worlds."""
+    """Deeper models."""
     for episodes, name in product(settings.DEEP_BUDGETS, settings.DEEP):
-        world, seeds = world_of(name), 2 if quick else settings.SEEDS
-        yield row_of(name, episodes, [one(world, episodes, seed) for seed in range(seeds)])
+        env, seeds = world_of(name), 2 if quick else settings.SEEDS
+        yield row_of(name, episodes, [one(env, episodes, seed) for seed in range(seeds)])
 
 
 def large(quick: bool) -> Iterator[dict[str, Any]]:
-    """Worlds of many states, with refinement and, for a few seeds, without."""
+    """Models of many states, with refinement and, for a few seeds, without."""
     for states, seeds in settings.LARGE_SEEDS.items():
         runs: dict[str, list[dict[str, float]]] = {"learn": [], "without refinement": []}
         for seed in range(1 if quick else seeds):
-            options = {"states": states, "actions": 4, "horizon": 10, "successors": 2, "seed": seed}
-            world = problems.make("random", **options)
-            runs["learn"].append(one(world, settings.LARGE_BUDGET, seed))
+            options = {"states": states, "actions": 4, "horizon": 10, "next_states": 2, "seed": seed}
+            env = problems.make_model("random", **options)
+            runs["learn"].append(one(env, settings.LARGE_BUDGET, seed))
             if seed < settings.FEW:
-                runs["without refinement"].append(one(world, settings.LARGE_BUDGET, seed, refine=0))
-        for way, found in runs.items():
-            worlds = {key: [round(run[key], 6) for run in found] for key in ("best", "markov")}
-            row = row_of(f"S = {states:,}", settings.LARGE_BUDGET, found)
-            yield {**row, **worlds, "states": states, "way": way}
+                runs["without refinement"].append(one(env, settings.LARGE_BUDGET, seed, refinement_fraction=0))
+        for way, way_runs in runs.items():
+            bounds = {key: [round(run[key], 6) for run in way_runs] for key in ("best", "markov")}
+            row = row_of(f"S = {states:,}", settings.LARGE_BUDGET, way_runs)
+            yield {**row, **bounds, "states": states, "way": way}
 
 
 def hard(quick: bool) -> Iterator[dict[str, Any]]:
     """The hard family at the number of episodes that its lower bound asks for."""
     for name in ("hard e=.04", "hard e=.01"):
-        world, accuracy = world_of(name), settings.PROBLEMS[name][1]["accuracy"]
-        points = world.num_states * world.num_actions
-        episodes = round(settings.HARD_FACTOR * points**2 / accuracy**2)
-        yield row_of(
-            name, episodes, [one(world, episodes, seed) for seed in range(3 if quick else settings.HARD_SEEDS)]
-        )
+        env, epsilon = world_of(name), settings.PROBLEMS[name][1]["epsilon"]
+        points = env.num_states * env.num_actions
+        episodes = round(settings.HARD_FACTOR * points**2 / epsilon**2)
+        yield row_of(name, episodes, [one(env, episodes, seed) for seed in range(3 if quick else settings.HARD_SEEDS)])
 
 
 def others(quick: bool) -> Iterator[dict[str, Any]]:
     """Every other way to learn, on some of the problems."""
     few = 1 if quick else None
     for name in settings.OTHERS_PROBLEMS[:few]:
-        world = world_of(name)
-        best, markov = plan(world, gap=1e-4).lower, plan_markov(world).value
-        known = {"problem": name, "best": best, "markov": markov}
+        env = world_of(name)
+        best, markov = plan(env, gap=1e-4).lower, plan_markov(env).value
+        row = {"problem": name, "best": best, "markov": markov}
         for episodes, (method, call) in product(settings.OTHERS_BUDGETS[:few], METHODS.items()):
-            values = [call(world, episodes, seed) for seed in range(2 if quick else settings.OTHERS_SEEDS)]
+            values = [call(env, episodes, seed) for seed in range(2 if quick else settings.OTHERS_SEEDS)]
             share = [(value - markov) / (best - markov) for value in values]
-            yield {**known, "episodes": episodes, "method": method, "value": values, "share": share}
+            yield {**row, "episodes": episodes, "method": method, "value": values, "share": share}
 
 
 PARTS = {"hard": hard, "grid": grid, "long": long, "deep": deep, "large": large, "others": others}

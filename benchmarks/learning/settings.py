@@ -12,13 +12,13 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "riverswim": ("riverswim", {}),
     "random (5,3,6)": ("random", {"states": 5, "actions": 3, "horizon": 6}),
     "random (10,3,8)": ("random", {"states": 10, "actions": 3, "horizon": 8}),
-    "sparse (20,3,8)": ("random", {"states": 20, "actions": 3, "horizon": 8, "successors": 3}),
+    "sparse (20,3,8)": ("random", {"states": 20, "actions": 3, "horizon": 8, "next_states": 3}),
     "lock of 6": ("lock", {"steps": 6}),
     "lock of 8": ("lock", {"steps": 8}),
-    "hard e=.04": ("hard", {"accuracy": 0.04}),
-    "hard e=.01": ("hard", {"accuracy": 0.01}),
+    "hard e=.04": ("hard", {"epsilon": 0.04}),
+    "hard e=.01": ("hard", {"epsilon": 0.01}),
 }
-"""Name in tables -> (name in the catalogue, options); worlds that are drawn at random have the default seed."""
+"""Name in tables -> (name in the catalogue, options); models that are drawn at random have the default seed."""
 
 BUDGETS = (500, 2000, 20_000)
 SEEDS = 20
@@ -28,21 +28,21 @@ LONG_SEEDS = 20
 DEEP: dict[str, tuple[str, dict[str, Any]]] = {
     "riverswim 20, H = 100": ("riverswim", {"states": 20, "horizon": 100}),
     "falling lock of 10, slip .3": ("falling lock", {"steps": 10, "slip": 0.3}),
-    "deterministic (30,3,12)": ("random", {"states": 30, "actions": 3, "horizon": 12, "successors": 1}),
+    "deterministic (30,3,12)": ("random", {"states": 30, "actions": 3, "horizon": 12, "next_states": 1}),
     "riverswim 12, H = 40": ("riverswim", {"states": 12, "horizon": 40}),
     "falling lock of 7, A = 4": ("falling lock", {"steps": 7, "actions": 4}),
     "lock of 12": ("lock", {"steps": 12}),
     "lock of 10, slip .2": ("lock", {"steps": 10, "slip": 0.2}),
     "lock of 6, A = 5": ("lock", {"steps": 6, "actions": 5}),
     "grid 4x4, H = 14": ("grid", {"size": 4, "horizon": 14}),
-    "sparse (40,3,10)": ("random", {"states": 40, "actions": 3, "horizon": 10, "successors": 3}),
+    "sparse (40,3,10)": ("random", {"states": 40, "actions": 3, "horizon": 10, "next_states": 3}),
 }
-"""Deeper worlds, likewise; ``falling lock`` is that of ``deep``. The setting of exploration was chosen on others."""
+"""Deeper models, likewise; ``falling lock`` is that of ``deep``. The setting of exploration was chosen on others."""
 
 DEEP_BUDGETS = (2000,)
 
 LARGE_SEEDS = {100: 20, 300: 20, 1000: 5}
-"""States of large worlds -> seeds; each is a world of its own. Constants were chosen on other seeds and sizes."""
+"""States of large models -> seeds; each is a model of its own. Constants were chosen on other seeds and sizes."""
 LARGE_BUDGET = 20_000
 FEW = 5
 """Seeds that are learned without refinement too."""
@@ -51,9 +51,9 @@ LARGE_GOALS = {300: 0.97, 1000: 0.85}
 MANY_TYPES: dict[str, dict[str, Any]] = {
     "random (5,3,6)": {"states": 5, "actions": 3, "horizon": 6},
     "random (10,3,8)": {"states": 10, "actions": 3, "horizon": 8},
-    "sparse (20,3,8)": {"states": 20, "actions": 3, "horizon": 8, "successors": 3},
+    "sparse (20,3,8)": {"states": 20, "actions": 3, "horizon": 8, "next_states": 3},
 }
-"""Name in tables -> random worlds of four and five types, a world for each seed."""
+"""Name in tables -> random models of four and five types, a model for each seed."""
 MANY_EPISODES = 2000
 MANY_SEEDS = 10
 MANY_CPU = 3.0

@@ -16,8 +16,8 @@ def speed(scale: Rows, self_join: Rows, episodes: int = settings.SELF_JOIN["full
     joins = ", ".join(f"{row['by']} takes {row['ratio']:.0f} times as long" for row in rivals)
     counts = "the counts are equal" if all(row["equal"] for row in rivals) else "the counts DIFFER"
     rows = episodes * settings.HORIZON
-    said = f"The same pair tables by joining a log of {rows:,} rows with itself: {joins}; {counts}."
-    return [grid(columns, lines), said]
+    text = f"Equal pair tables by joining a log of {rows:,} rows with itself: {joins}; {counts}."
+    return [grid(columns, lines), text]
 
 
 TABLES = {"speed": speed}

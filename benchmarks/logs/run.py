@@ -25,32 +25,32 @@ import numpy as np
 from benchmarks.cells import show
 from benchmarks.logs import analysis, selfjoin, settings
 from benchmarks.record import record
-from rewardmix import logs, problems, simulate, uniform
-from rewardmix.logs.fitting import statistics_of
+from rewardmix import logs, problems, simulate, uniform_policy
+from rewardmix.logs.fitting import compute_statistics
 from rewardmix.recovery.likelihood import Mixture
 
 BLOCK = 1 << 17
 
 
 def write_log(path: Path, episodes: int) -> None:
-    model = problems.make("random", states=settings.STATES, actions=settings.ACTIONS, horizon=settings.HORIZON)
+    model = problems.make_model("random", states=settings.STATES, actions=settings.ACTIONS, horizon=settings.HORIZON)
 
     def blocks() -> Iterator[Any]:
         for begin in range(0, episodes, BLOCK):
-            yield simulate(uniform(model), model, min(BLOCK, episodes - begin), seed=begin)
+            yield simulate(uniform_policy(model), model, min(BLOCK, episodes - begin), seed=begin)
 
-    logs.write(path, blocks())
+    logs.write_log(path, blocks())
 
 
 def measure(path: str) -> dict[str, float]:
     """In a process of its own, so that its peak memory is that of the work alone."""
-    logs.read(path, rows_per_part=1 << 21) if os.path.getsize(path) < 1 << 22 else None
+    logs.read_log(path, rows_per_partition=1 << 21) if os.path.getsize(path) < 1 << 22 else None
     columns = {"next_state": None}  # the long form of five columns
     begin = time.process_time()
-    log = logs.read(path, columns=columns)
+    log = logs.read_log(path, columns=columns)
     read = time.process_time() - begin
     begin = time.process_time()
-    moments = log.count()
+    moments = log.sum_int_over_partitions()
     count = time.process_time() - begin
     rng = np.random.default_rng(0)
     size = settings.STATES * settings.ACTIONS
@@ -58,12 +58,12 @@ def measure(path: str) -> dict[str, float]:
     passes = []
     for _ in range(settings.PASSES):
         begin = time.process_time()
-        log.total(statistics_of, mixture)
+        log.sum_over_partitions(compute_statistics, mixture)
         passes.append(time.process_time() - begin)
-    rows = log.notes.rows
+    rows = log.read_report.num_rows
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {
-        "episodes": moments.episodes, "rows": rows, "read_seconds": read, "count_seconds": count,
+        "episodes": moments.num_episodes, "rows": rows, "read_seconds": read, "count_seconds": count,
         "moments_rows_per_second": rows / (read + count), "count_rows_per_second": rows / count,
         "em_rows_per_second": rows / min(passes), "peak_gib": peak,
     }  # fmt: skip
@@ -77,35 +77,35 @@ def alone(path: Path) -> dict[str, float]:
 
 
 def warm() -> None:
-    model = problems.make("random", states=settings.STATES, actions=settings.ACTIONS, horizon=settings.HORIZON)
+    model = problems.make_model("random", states=settings.STATES, actions=settings.ACTIONS, horizon=settings.HORIZON)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small.parquet"
-        logs.write(path, simulate(uniform(model), model, 1000))
-        log = logs.read(path, columns={"next_state": None})
-        log.count()
+        logs.write_log(path, simulate(uniform_policy(model), model, 1000))
+        log = logs.read_log(path, columns={"next_state": None})
+        log.sum_int_over_partitions()
         size = settings.STATES * settings.ACTIONS
-        log.total(statistics_of, Mixture(np.array([0.5, 0.5]), np.full((2, size, 2), 0.5)))
+        log.sum_over_partitions(compute_statistics, Mixture(np.array([0.5, 0.5]), np.full((2, size, 2), 0.5)))
 
 
 def joins(path: Path) -> list[dict[str, Any]]:
     """The same pair tables by self-join, and whether they are equal."""
     warm()
     begin = time.process_time()
-    log = logs.read(path, columns={"next_state": None})
-    moments = log.count()
+    log = logs.read_log(path, columns={"next_state": None})
+    moments = log.sum_int_over_partitions()
     ours = time.process_time() - begin
     size = moments.num_state_actions
-    mine = np.zeros((size, size, 2, 2), np.int64)
-    mine[moments.pairs] = moments.pair_tables
+    tables = np.zeros((size, size, 2, 2), np.int64)
+    tables[moments.pairs] = moments.pair_tables
     rows: list[dict[str, Any]] = [{"by": "rewardmix", "seconds": ours, "ratio": 1.0, "equal": True}]
     for name, join in {"polars": selfjoin.with_polars, "duckdb": selfjoin.with_duckdb}.items():
         if importlib.util.find_spec(name) is None:
             print(f"{name} is not installed: pip install 'rewardmix[bench]'")
             continue
         begin = time.process_time()
-        found = join(str(path), settings.ACTIONS)
+        result = join(str(path), settings.ACTIONS)
         seconds = time.process_time() - begin
-        equal = bool(np.array_equal(selfjoin.tables(found, size), mine))
+        equal = bool(np.array_equal(selfjoin.tables(result, size), tables))
         rows.append({"by": name, "seconds": seconds, "ratio": seconds / ours, "equal": equal})
     return rows
 

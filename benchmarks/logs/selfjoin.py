@@ -50,8 +50,8 @@ def with_polars(path: str, actions: int) -> Any:
     return both.group_by(keys).agg(pl.len().alias("n")).collect().to_dict(as_series=False)
 
 
-def tables(rows: Any, num_x: int) -> np.ndarray:
+def tables(rows: Any, num_state_actions: int) -> np.ndarray:
     """(X, X, 2, 2) outcome counts of unordered pairs."""
-    out = np.zeros((num_x, num_x, 2, 2), np.int64)
+    out = np.zeros((num_state_actions, num_state_actions, 2, 2), np.int64)
     np.add.at(out, tuple(np.asarray(rows[name], np.int64) for name in "xyzw"), np.asarray(rows["n"], np.int64))
     return out

@@ -75,17 +75,17 @@ def _named_for_numpy(switches: Mapping[str, str], flags: set[str]) -> dict[str, 
         return dict(switches)
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
-    wanted = switches["NPY_DISABLE_CPU_FEATURES"].split()
-    if tuple(int(part) for part in np.__version__.split(".")[:2]) < (2, 4):
-        wanted = [older for name in wanted for older in OLDER_NAMES.get(name, name).split()]
-    here = [name for name in wanted if name in __cpu_dispatch__ and __cpu_features__.get(name)]
-    return {**switches, "NPY_DISABLE_CPU_FEATURES": " ".join(here)}
+    expected = switches["NPY_DISABLE_CPU_FEATURES"].split()
+    if tuple(int(piece) for piece in np.__version__.split(".")[:2]) < (2, 4):
+        expected = [older for name in expected for older in OLDER_NAMES.get(name, name).split()]
+    available = [name for name in expected if name in __cpu_dispatch__ and __cpu_features__.get(name)]
+    return {**switches, "NPY_DISABLE_CPU_FEATURES": " ".join(available)}
 
 
 if __name__ == "__main__":
-    found = run_everywhere(sys.argv[1:])
+    result = run_everywhere(sys.argv[1:])
     print(
         "machines: "
-        + ", ".join(f"{name} {'passed' if code == 0 else f'FAILED ({code})'}" for name, code in found.items())
+        + ", ".join(f"{name} {'passed' if code == 0 else f'FAILED ({code})'}" for name, code in result.items())
     )
-    sys.exit(any(found.values()))
+    sys.exit(any(result.values()))

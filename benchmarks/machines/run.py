@@ -54,25 +54,30 @@ def compared(folders: dict[str, Path]) -> list[dict[str, Any]]:
 
 def stored_by(folder: Path) -> dict[str, Any]:
     """What a run wrote, without the command that was typed."""
-    found: dict[str, Any] = {name: (folder / name).read_bytes() for name in FILES}
-    result = json.loads(found["result.json"])
-    for typed in ("command", "settings", "record"):
+    labels: dict[str, Any] = {name: (folder / name).read_bytes() for name in FILES}
+    result = json.loads(labels["result.json"])
+    for typed in ("command", "settings", "metadata"):
         result.pop(typed, None)
-    return {**found, "result.json": result}
+    return {**labels, "result.json": result}
 
 
 def moved(top: Path) -> list[dict[str, Any]]:
     """A run killed on each machine and resumed on the next, against whole runs on both."""
     names = list(machines())
-    whole = {name: _whole(top, name) for name in names}
+    whole_runs = {name: _whole(top, name) for name in names}
     rows = []
-    for one, two in zip(names, names[1:] + names[:1], strict=True):
-        folder = top / f"killed {one}"
-        kept = _killed(top, one, folder)
-        _run(top, two, [*KILLED, "--out", str(folder), *["--resume"] * kept])
-        found = stored_by(folder)
+    for name, next_name in zip(names, names[1:] + names[:1], strict=True):
+        folder = top / f"killed {name}"
+        has_checkpoint = _killed(top, name, folder)
+        _run(top, next_name, [*KILLED, "--out", str(folder), *["--resume"] * has_checkpoint])
+        result = stored_by(folder)
         rows.append(
-            {"killed": one, "resumed": two, "checkpoint": kept, "same": found == whole[one] and found == whole[two]}
+            {
+                "killed": name,
+                "resumed": next_name,
+                "checkpoint": has_checkpoint,
+                "same": result == whole_runs[name] and result == whole_runs[next_name],
+            }
         )
     return rows
 

@@ -25,40 +25,40 @@ from benchmarks.machines.settings import (
 
 def world(text: str) -> Any:
     """A problem by its name and options."""
-    from rewardmix.cli.inputs import model_of
+    from rewardmix.cli.inputs import parse_model
 
-    return model_of(text)
+    return parse_model(text)
 
 
-def learned(folder: Path, problem: str, seed: int, contexts: int) -> None:
+def learned(folder: Path, problem: str, seed: int, num_types: int) -> None:
     """One run of ``learn``, with its whole folder of results."""
     from rewardmix import learn
-    from rewardmix.report.findings import learned_findings
-    from rewardmix.report.folder import write_folder
+    from rewardmix.report.report_data import report_data_from_learn
+    from rewardmix.report.run_folder import write_run
 
     model = world(problem)
-    found = learn(model, episodes=EPISODES, num_contexts=contexts, seed=seed, resamples=4)
-    write_folder(folder, learned_findings(found, title=problem, truth=model))
+    result = learn(model, num_episodes=EPISODES, num_types=num_types, seed=seed, num_resamples=4)
+    write_run(folder, report_data_from_learn(result, title=problem, true_model=model))
 
 
 def planned(path: Path, problem: str) -> None:
     """One plan."""
     from rewardmix import plan, save
 
-    save(path, plan(world(problem), gap=PLANNING_GAP, work_limit=PLANNING_WORK))
+    save(path, plan(world(problem), gap=PLANNING_GAP, max_operations=PLANNING_WORK))
 
 
 def fitted(folder: Path, problem: str) -> None:
     """One fit of a simulated log."""
-    from rewardmix import save, simulate, uniform
+    from rewardmix import save, simulate, uniform_policy
     from rewardmix.logs import fit
 
     model = world(problem)
-    found = fit(simulate(uniform(model), model, LOG_EPISODES, seed=5), resamples=4)
+    result = fit(simulate(uniform_policy(model), model, LOG_EPISODES, seed=5), num_resamples=4)
     folder.mkdir(parents=True)
-    save(folder / "model.safetensors", found.model)
-    save(folder / "plan.safetensors", found.plan)
-    text = "\n".join(f"{name}: {getattr(found.info, name)!r}" for name in ("held_out", "off_policy", "bootstrap"))
+    save(folder / "model.safetensors", result.model)
+    save(folder / "plan.safetensors", result.plan)
+    text = "\n".join(f"{name}: {getattr(result.info, name)!r}" for name in ("held_out", "off_policy", "bootstrap"))
     (folder / "judged.txt").write_text(text, encoding="utf-8")
 
 

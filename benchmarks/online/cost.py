@@ -43,12 +43,12 @@ def plain_loop() -> int:
 
 def times(quick: bool) -> Iterator[dict[str, Any]]:
     """CPU seconds of a run, least of the repeats of each seed, beside the loop."""
-    rm.earn(settings.WORLDS[WORLD](0), episodes=300, seed=0)  # compiled before the clock runs
+    rm.learn_online(settings.WORLDS[WORLD](0), num_episodes=300, seed=0)  # compiled before the clock runs
     for seed in range(1 if quick else SEEDS):
         model = settings.WORLDS[WORLD](seed)
         for episodes in LENGTHS[:2] if quick else LENGTHS:
             loop = cpu_seconds(plain_loop, 3)
-            seconds = cpu_seconds(partial(rm.earn, model, episodes=episodes, seed=seed), 1 if quick else 2)
+            seconds = cpu_seconds(partial(rm.learn_online, model, num_episodes=episodes, seed=seed), 1 if quick else 2)
             yield {"seed": seed, "episodes": episodes, "cpu_seconds": seconds, "loop_seconds": loop}
 
 
@@ -65,17 +65,17 @@ class Empty:
 def events(quick: bool) -> Iterator[dict[str, Any]]:
     """Microseconds of an event, of an empty method beside it, and of beginning and ending a visit."""
     states = settings.WORLDS[WORLD](0).num_states
-    places = [(7 * k) % states for k in range(EVENTS)]
-    agent = rm.Agent(num_states=states, num_actions=3, horizon=EVENTS, seed=0)
+    next_states = [(7 * k) % states for k in range(EVENTS)]
+    agent = rm.PosteriorSamplingAgent(num_states=states, num_actions=3, horizon=EVENTS, seed=0)
 
     def fed() -> float:
         spent = 0.0
         for _ in range(VISITS):
-            visit = agent.begin(0)
+            episode = agent.start_episode(0)
             begin = time.process_time()
-            for place in places:
-                visit.observe(1.0, place)
-                visit.action  # noqa: B018  # reading it is what is timed
+            for next_state in next_states:
+                episode.observe(1.0, next_state)
+                episode.action  # reading it is what is timed  # noqa: B018
             spent += time.process_time() - begin
         agent._pending.clear()
         return spent
@@ -83,11 +83,11 @@ def events(quick: bool) -> Iterator[dict[str, Any]]:
     def empty() -> float:
         spent = 0.0
         for _ in range(VISITS):
-            visit = Empty()
+            episode = Empty()
             begin = time.process_time()
-            for place in places:
-                visit.observe(1.0, place)
-                visit.action  # noqa: B018  # likewise
+            for next_state in next_states:
+                episode.observe(1.0, next_state)
+                episode.action  # likewise  # noqa: B018
             spent += time.process_time() - begin
         return spent
 
@@ -99,23 +99,23 @@ def events(quick: bool) -> Iterator[dict[str, Any]]:
 def memory(quick: bool) -> Iterator[dict[str, Any]]:
     """Memory that a run takes beyond that of a short one, and its CPU time."""
     model = settings.WORLDS[WORLD](0)
-    rm.earn(model, episodes=2_000, seed=0)
+    rm.learn_online(model, num_episodes=2_000, seed=0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     begin = time.process_time()
-    earned = rm.earn(model, episodes=20_000 if quick else MANY, seed=0)
+    result = rm.learn_online(model, num_episodes=20_000 if quick else MANY, seed=0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    distinct = int(earned.agent._record.bags.counts.size)
+    distinct = int(result.agent._record.patterns.counts.size)
     yield {
-        "episodes": int(earned.curve.size),
+        "episodes": int(result.episode_returns.size),
         "cpu_seconds": time.process_time() - begin,
         "mb_before": before,
         "mb_peak": peak,
         "distinct": distinct,
-        "regret": float(earned.regret[-1]),
+        "regret": float(result.cumulative_regret[-1]),
     }
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """The table of a part."""
     show(analysis.TABLES[part](rows))
 
@@ -123,4 +123,4 @@ def told(part: str, rows: Rows, quick: bool) -> None:
 PARTS = {"time": times, "events": events, "memory": memory}
 
 if __name__ == "__main__":
-    run(__doc__, "online", PARTS, told, program="cost")
+    run(__doc__, "online", PARTS, print_rows, program="cost")

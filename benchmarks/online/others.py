@@ -40,14 +40,14 @@ BANDITS = {"LinUCB 0.3": ("LinUCB", 0.3), "LinTS 0.3": ("LinTS", 0.3), "LinUCB 1
 RANDOM_FIRST = 20
 """Episodes that the bandit plays at random, so that every arm was tried."""
 
-TOLD_EVERY = 50
-"""At most one part in so many of the episodes so far is played before the bandit hears of them, as in ``earn``."""
+BATCH_DIVISOR = 50
+"""The bandit learns from batches of at most one part in so many of the episodes so far, as ``learn_online`` does."""
 
 
-def row_of(world: str, method: str, seed: int, returns: np.ndarray, seconds: float) -> dict[str, Any]:
+def row_of(problem: str, method: str, seed: int, returns: np.ndarray, seconds: float) -> dict[str, Any]:
     """What was collected."""
     return {
-        "world": world,
+        "world": problem,
         "method": method,
         "seed": seed,
         "episodes": int(returns.size),
@@ -58,18 +58,18 @@ def row_of(world: str, method: str, seed: int, returns: np.ndarray, seconds: flo
 
 
 def runs_of(part: str, methods: Any, collected: Any, quick: bool) -> Iterator[dict[str, Any]]:
-    """Every method in every world, one seed after the other; runs that were recorded are kept."""
+    """Every method on every problem, one seed after the other; runs that were recorded are kept."""
     episodes = 300 if quick else settings.EPISODES
-    kept = {(row["world"], row["method"], row["seed"]): row for row in (() if quick else rows_of("online", part))}
+    recorded = {(row["world"], row["method"], row["seed"]): row for row in (() if quick else rows_of("online", part))}
     for seed in range(1 if quick else SEEDS):
         for method, options in methods.items():
-            for world in WORLDS:
-                if row := kept.get((world, method, seed)):
+            for problem in WORLDS:
+                if row := recorded.get((problem, method, seed)):
                     yield row
                     continue
                 begin = time.process_time()
-                returns = collected(settings.MODELS[world](seed), options, episodes, seed)
-                yield row_of(world, method, seed, returns, time.process_time() - begin)
+                returns = collected(settings.MODELS[problem](seed), options, episodes, seed)
+                yield row_of(problem, method, seed, returns, time.process_time() - begin)
 
 
 def recurrent(quick: bool) -> Iterator[dict[str, Any]]:
@@ -134,23 +134,29 @@ def bandit_returns(model: RewardMixingMDP, options: tuple[str, float], episodes:
     returns: list[np.ndarray] = []
     done = 0
     while done < episodes:
-        number = RANDOM_FIRST if done == 0 else min(max(1, done // TOLD_EVERY), episodes - done)
+        number = RANDOM_FIRST if done == 0 else min(max(1, done // BATCH_DIVISOR), episodes - done)
         env = RewardMixingVectorEnv(model, number, autoreset_mode="SameStep")
         states, _ = env.reset(seed=int(rng.integers(2**31)))
-        last, paid = np.full(number, -1), np.zeros(number)
-        seen: list[np.ndarray] = []
-        played: list[np.ndarray] = []
+        last, totals = np.full(number, -1), np.zeros(number)
+        all_inputs: list[np.ndarray] = []
+        all_actions: list[np.ndarray] = []
         rewards: list[np.ndarray] = []
         for step in range(model.horizon):
-            told = features(model, states, step, last)
-            chosen = rng.integers(model.num_actions, size=number) if done == 0 else np.atleast_1d(chooser.predict(told))
-            states, reward, _, _, _ = env.step(np.asarray(chosen))
+            inputs = features(model, states, step, last)
+            chosen_actions = (
+                rng.integers(model.num_actions, size=number) if done == 0 else np.atleast_1d(chooser.predict(inputs))
+            )
+            states, reward, _, _, _ = env.step(np.asarray(chosen_actions))
             last = np.searchsorted(model.reward_values, reward)
-            paid += reward
-            seen, played, rewards = [*seen, told], [*played, np.asarray(chosen)], [*rewards, reward]
+            totals += reward
+            all_inputs, all_actions, rewards = (
+                [*all_inputs, inputs],
+                [*all_actions, np.asarray(chosen_actions)],
+                [*rewards, reward],
+            )
         learn = chooser.fit if done == 0 else chooser.partial_fit
-        learn(np.concatenate(played), np.concatenate(rewards), np.concatenate(seen))
-        returns.append(paid)
+        learn(np.concatenate(all_actions), np.concatenate(rewards), np.concatenate(all_inputs))
+        returns.append(totals)
         done += number
     return np.concatenate(returns)[:episodes]
 
@@ -164,7 +170,7 @@ def features(model: RewardMixingMDP, states: np.ndarray, step: int, last: np.nda
     return out
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """What was collected."""
     show(analysis.collected(rows))
 
@@ -172,4 +178,4 @@ def told(part: str, rows: Rows, quick: bool) -> None:
 PARTS = {"recurrent": recurrent, "bandit": bandit}
 
 if __name__ == "__main__":
-    run(__doc__, "online", PARTS, told, program="others")
+    run(__doc__, "online", PARTS, print_rows, program="others")

@@ -2,7 +2,7 @@
 
 python -m benchmarks.online.run [--quick] [--parts "agent,blind,certainty equivalence"]
 
-A part is a method. Where the world is no model (real households) what was collected is all that is known. Runs that
+A part is a method. Where the problem is no model (real households) what was collected is all that is known. Runs that
 ``results.jsonl`` has are kept, so that a study that was stopped goes on: take the lines of a part out to run it anew.
 """
 
@@ -23,26 +23,26 @@ from benchmarks.online import analysis, settings
 from benchmarks.record import Rows, rows_of, run
 
 
-def cost(world: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
+def cost(problem: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
     """One run."""
-    played = settings.WORLDS[world](seed)
-    types = settings.types_told(world, played, method)
-    told = {"num_contexts": types, "seed": seed, "method": settings.METHODS[method]}
+    env_or_model = settings.WORLDS[problem](seed)
+    types = settings.types_told(problem, env_or_model, method)
+    options = {"num_types": types, "seed": seed, "agent_factory": settings.METHODS[method]}
     begin = time.process_time()
-    earned = rm.earn(played, episodes=episodes, **told)
+    result = rm.learn_online(env_or_model, num_episodes=episodes, **options)
     seconds = time.process_time() - begin
-    regret = {} if earned.regret is None else {"regret": float(earned.regret[-1])}
-    if earned.regret is not None:
-        regret["early"] = float(earned.regret[min(settings.EARLY, episodes) - 1])
+    regret = {} if result.cumulative_regret is None else {"regret": float(result.cumulative_regret[-1])}
+    if result.cumulative_regret is not None:
+        regret["early"] = float(result.cumulative_regret[min(settings.EARLY, episodes) - 1])
     return {
-        "world": world,
+        "world": problem,
         "method": method,
         "seed": seed,
         "episodes": episodes,
         **regret,
-        "first": float(earned.curve[: settings.FIRST].sum()),
-        "total": earned.total,
-        "switches": earned.switches,
+        "first": float(result.episode_returns[: settings.FIRST].sum()),
+        "total": result.total_reward,
+        "switches": result.num_policy_changes,
         "cpu_seconds": seconds,
     }
 
@@ -50,13 +50,13 @@ def cost(world: str, method: str, seed: int, episodes: int) -> dict[str, Any]:
 def costs(method: str, quick: bool) -> Iterator[dict[str, Any]]:
     """All runs of a method, one seed after the other; quick: 2 seeds, 2,000 episodes."""
     seeds, episodes = (2, 2_000) if quick else (settings.seeds_of(method), settings.EPISODES)
-    kept = {} if quick else {(row["world"], row["seed"]): row for row in rows_of("online", method)}
+    recorded = {} if quick else {(row["world"], row["seed"]): row for row in rows_of("online", method)}
     for seed in range(seeds):
-        for world in settings.worlds_of(method):
-            yield kept.get((world, seed)) or cost(world, method, seed, episodes)
+        for problem in settings.worlds_of(method):
+            yield recorded.get((problem, seed)) or cost(problem, method, seed, episodes)
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """What a method cost."""
     show(analysis.runs(rows))
 
@@ -64,4 +64,4 @@ def told(part: str, rows: Rows, quick: bool) -> None:
 PARTS = {method: partial(costs, method) for method in settings.METHODS}
 
 if __name__ == "__main__":
-    run(__doc__, "online", PARTS, told)
+    run(__doc__, "online", PARTS, print_rows)

@@ -20,20 +20,20 @@ FIRST = 2_000
 """Episodes whose reward is told beside that of all."""
 
 SEEDS = 20
-"""Of the world, where it has one, and of the learner."""
+"""Of the problem, where it has one, and of the learner."""
 
 FEWER_SEEDS = 10
 """Of rivals, and of agents that are told less or too much: what is asked is how many times as much they cost."""
 
 MODELS: dict[str, Callable[[int], RewardMixingMDP]] = {
-    "random 5x3x6": lambda seed: problems.make("random", states=5, actions=3, horizon=6, seed=seed),
-    "lock 5": lambda seed: problems.make("lock", steps=5, seed=seed),
-    "hard A=3 e=.04": lambda seed: problems.make("hard", actions=3, accuracy=0.04, seed=seed),
-    "hard A=8 e=.16": lambda seed: problems.make("hard", actions=8, accuracy=0.16, seed=seed),
-    "probe": lambda seed: problems.make("probe", horizon=8),
-    "riverswim 6": lambda seed: problems.make("riverswim", states=6),
-    "lock 8": lambda seed: problems.make("lock", steps=8, seed=seed),
-    "shop": lambda seed: problems.make("shop"),
+    "random 5x3x6": lambda seed: problems.make_model("random", states=5, actions=3, horizon=6, seed=seed),
+    "lock 5": lambda seed: problems.make_model("lock", steps=5, seed=seed),
+    "hard A=3 e=.04": lambda seed: problems.make_model("hard", actions=3, epsilon=0.04, seed=seed),
+    "hard A=8 e=.16": lambda seed: problems.make_model("hard", actions=8, epsilon=0.16, seed=seed),
+    "probe": lambda seed: problems.make_model("probe", horizon=8),
+    "riverswim 6": lambda seed: problems.make_model("riverswim", states=6),
+    "lock 8": lambda seed: problems.make_model("lock", steps=8, seed=seed),
+    "shop": lambda seed: problems.make_model("shop"),
 }
 """The six of the feasibility study, as far as the catalogue has them (its probe was another), and two more."""
 
@@ -46,8 +46,12 @@ many, which serves them better than two."""
 
 NUMBERS: dict[str, Callable[[int], RewardMixingMDP]] = {
     "random 5x3x6": MODELS["random 5x3x6"],
-    "random 3 types": lambda seed: problems.make("random", states=5, actions=3, horizon=6, contexts=3, seed=seed),
-    "random 4 types": lambda seed: problems.make("random", states=5, actions=3, horizon=6, contexts=4, seed=seed),
+    "random 3 types": lambda seed: problems.make_model(
+        "random", states=5, actions=3, horizon=6, num_types=3, seed=seed
+    ),
+    "random 4 types": lambda seed: problems.make_model(
+        "random", states=5, actions=3, horizon=6, num_types=4, seed=seed
+    ),
 }
 """Two, three and four types."""
 
@@ -79,22 +83,22 @@ TAIL, RARE = 3.0, 1 / 40
 """A run is bad if it costs this many times the best median; such runs should be at most this rare."""
 
 
-def untold(*, num_contexts: int, **sizes: Any) -> rm.Agent:
+def untold(*, num_types: int, **sizes: Any) -> rm.PosteriorSamplingAgent:
     """An agent that finds out how many types there are."""
-    return rm.Agent(**sizes, num_contexts="auto")
+    return rm.PosteriorSamplingAgent(**sizes, num_types="auto")
 
 
-def one_too_many(*, num_contexts: int, **sizes: Any) -> rm.Agent:
+def one_too_many(*, num_types: int, **sizes: Any) -> rm.PosteriorSamplingAgent:
     """An agent that is told of one type more than there are."""
-    return rm.Agent(**sizes, num_contexts=num_contexts + 1)
+    return rm.PosteriorSamplingAgent(**sizes, num_types=num_types + 1)
 
 
 METHODS: dict[str, Any] = {
-    "agent": rm.Agent,
-    "told": rm.Agent,
+    "agent": rm.PosteriorSamplingAgent,
+    "told": rm.PosteriorSamplingAgent,
     "not told": untold,
     "told one more": one_too_many,
-    "blind": baselines.blind,
+    "blind": baselines.single_type_agent,  # as in results.jsonl
     "certainty equivalence": baselines.CertaintyEquivalence,
     "epsilon greedy": baselines.epsilon_greedy(20),
     "commit after 500": baselines.explore_then_commit(500),
@@ -106,18 +110,18 @@ RIVALS = ("blind", "certainty equivalence", "epsilon greedy", "commit after 500"
 """Those that the agent is judged beside."""
 
 
-def types_told(world: str, played: Any, method: str) -> int | str:
+def types_told(problem: str, env_or_model: Any, method: str) -> int | str:
     """How many types a method is told of."""
-    if world == HOUSEHOLDS:
+    if problem == HOUSEHOLDS:
         return "auto" if method == "agent" else HOUSEHOLD_TYPES
-    return int(played.num_contexts)
+    return int(env_or_model.num_types)
 
 
 def worlds_of(method: str) -> tuple[str, ...]:
     """Where a method is played."""
     if method == "agent" or method in RIVALS:
         return (*MODELS, HOUSEHOLDS)
-    return tuple(world for world in NUMBERS if method != "told" or world not in MODELS)
+    return tuple(problem for problem in NUMBERS if method != "told" or problem not in MODELS)
 
 
 def seeds_of(method: str) -> int:

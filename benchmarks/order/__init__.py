@@ -1,1 +1,1 @@
-"""Exploring pairs or triples: the gain in a world that pairs do not show, and types from tables of triples."""
+"""Exploring pairs or triples: the gain in a model that pairs do not show, and types from tables of triples."""

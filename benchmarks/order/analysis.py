@@ -23,12 +23,12 @@ def parity(rows: Rows) -> list[str]:
         ]
         for row in sorted(rows, key=lambda row: (row["problem"], row["episodes"], row["order"]))
     ]
-    columns = ["problem", "episodes", "explored", "share of the gain", "runs at .99", "episodes that tell"]
-    said = (
-        f"Share: means over {len(rows[0]['share'])} seeds, with the worst; each seed has its own special actions. The "
-        "last column is the median number of explored episodes with all three rewards that tell the types together."
+    columns = ["problem", "episodes", "explored", "normalized score", "runs at .99", "informative episodes"]
+    text = (
+        f"Score: means over {len(rows[0]['share'])} seeds, with the worst; each seed has its own special actions. The "
+        "last column is the median number of explored episodes with all three rewards that together reveal the types."
     )
-    return [grid(columns, lines), said]
+    return [grid(columns, lines), text]
 
 
 def tables(rows: Rows) -> list[str]:
@@ -40,15 +40,15 @@ def tables(rows: Rows) -> list[str]:
         ]
         for row in rows
     ]
-    said = (
+    text = (
         f"Root mean square error of the rewards of all types, means over {len(rows[0]['from_tables'])} seeds, with the "
-        f"worst; {rows[0]['episodes']:,} episodes of `explore(order=3)`."
+        f"worst; {rows[0]['episodes']:,} episodes of `explore(moment_order=3)`."
     )
-    return [grid(["problem", "from tables of triples", "from the episodes"], lines), said]
+    return [grid(["problem", "from tables of triples", "from the episodes"], lines), text]
 
 
 TABLES = {"parity": parity, "alone": parity, "tables": tables}
 
 if __name__ == "__main__":
-    for name, made in TABLES.items():
-        show(made(rows_of("order", name)))
+    for name, make_table in TABLES.items():
+        show(make_table(rows_of("order", name)))

@@ -30,30 +30,30 @@ from rewardmix.model import RewardMixingMDP
 from rewardmix.recovery import recover
 
 
-def together(world: RewardMixingMDP, episodes: Episodes) -> int:
+def together(env: RewardMixingMDP, episodes: Episodes) -> int:
     """Episodes that show three of the state-actions whose rewards depend on the type."""
-    told = np.flatnonzero(np.ptp(world.rewards, axis=0).ravel() > 1e-9)
-    x = episodes.states[:, :-1].astype(int) * world.num_actions + episodes.actions
-    return int((np.isin(x, told).sum(axis=1) == 3).sum())
+    informative = np.flatnonzero(np.ptp(env.rewards, axis=0).ravel() > 1e-9)
+    x = episodes.states[:, :-1].astype(int) * env.num_actions + episodes.actions
+    return int((np.isin(x, informative).sum(axis=1) == 3).sum())
 
 
-def one(world: RewardMixingMDP, episodes: int, order: int, seed: int, refine: float) -> dict[str, Any]:
-    """One run of ``learn``, judged in the true world."""
+def one(env: RewardMixingMDP, episodes: int, order: int, seed: int, refine: float) -> dict[str, Any]:
+    """One run of ``learn``, judged in the true model."""
     begin = time.process_time()
-    asked = {"num_contexts": 4, "order": order, "refine": refine, "resamples": 0}
-    learned = learn(world, episodes=episodes, seed=seed, **asked)
+    options = {"num_types": 4, "moment_order": order, "refinement_fraction": refine, "num_resamples": 0}
+    learned = learn(env, num_episodes=episodes, seed=seed, **options)
     seconds = time.process_time() - begin
-    explored = learned.exploration.gathered
+    explored = learned.exploration.episodes
     return {
-        "share": round(learned.certificate.truth.share, 6),
-        "together": together(world, explored),
-        "explored": learned.exploration.episodes,
+        "share": round(learned.certificate.true_model.normalized_score, 6),
+        "together": together(env, explored),
+        "explored": learned.exploration.num_episodes,
         "cpu_seconds": round(seconds, 3),
     }
 
 
 def parity(quick: bool) -> Iterator[dict[str, Any]]:
-    """``learn`` in worlds that pairs do not show."""
+    """``learn`` in models that pairs do not show."""
     return cells(settings.BUDGETS[-1:] if quick else settings.BUDGETS, 0.5, quick)
 
 
@@ -63,10 +63,10 @@ def alone(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def cells(budgets: Sequence[int], refine: float, quick: bool) -> Iterator[dict[str, Any]]:
-    """Every world with both orders; the seed also says which actions are the special ones."""
+    """Every model with both orders; the seed also says which actions are the special ones."""
     for episodes, name, order in product(budgets, settings.WORLDS, settings.ORDERS):
         runs = [
-            one(problems.make("parity", **settings.WORLDS[name], seed=seed), episodes, order, seed, refine)
+            one(problems.make_model("parity", **settings.WORLDS[name], seed=seed), episodes, order, seed, refine)
             for seed in range(2 if quick else settings.SEEDS)
         ]
         row = {key: [run[key] for run in runs] for key in ("share", "together", "explored")}
@@ -74,23 +74,23 @@ def cells(budgets: Sequence[int], refine: float, quick: bool) -> Iterator[dict[s
         yield {"problem": name, "episodes": episodes, "order": order, **row, "cpu_seconds": seconds}
 
 
-def error(world: RewardMixingMDP, found: RewardMixingMDP) -> float:
+def error(env: RewardMixingMDP, model: RewardMixingMDP) -> float:
     """Root mean square error of the rewards, types matched in the best way."""
-    orders = permutations(range(world.num_contexts))
-    return min(float(np.sqrt(((found.rewards[list(order)] - world.rewards) ** 2).mean())) for order in orders)
+    orders = permutations(range(env.num_types))
+    return min(float(np.sqrt(((model.rewards[list(order)] - env.rewards) ** 2).mean())) for order in orders)
 
 
 def tables(quick: bool) -> Iterator[dict[str, Any]]:
-    """Recovery from tables of triples, and from the episodes that they count; the seed also draws the world."""
+    """Recovery from tables of triples, and from the episodes that they count; the seed also draws the model."""
     for name, (problem, options, types) in settings.TABLED.items():
         from_tables, from_episodes = [], []
         for seed in range(2 if quick else settings.SEEDS):
-            world = problems.make(problem, **options, seed=seed)
-            explored = explore(world, episodes=settings.TABLED_BUDGET, order=3, seed=seed)
-            counted, whole = explored.moments, explored.gathered
-            from_tables.append(round(error(world, recover(counted, num_contexts=types, seed=seed).model), 5))
-            both = recover(whole, moments=counted, num_contexts=types, seed=seed)
-            from_episodes.append(round(error(world, both.model), 5))
+            env = problems.make_model(problem, **options, seed=seed)
+            explored = explore(env, num_episodes=settings.TABLED_BUDGET, moment_order=3, seed=seed)
+            moments, episodes = explored.moments, explored.episodes
+            from_tables.append(round(error(env, recover(moments, num_types=types, seed=seed).model), 5))
+            both = recover(episodes, moments=moments, num_types=types, seed=seed)
+            from_episodes.append(round(error(env, both.model), 5))
         row = {"problem": name, "episodes": settings.TABLED_BUDGET, "types": types}
         yield {**row, "from_tables": from_tables, "from_episodes": from_episodes}
 

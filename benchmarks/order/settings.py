@@ -12,7 +12,7 @@ ORDERS = (2, 3)
 SEEDS = 20
 
 TABLED: dict[str, tuple[str, dict[str, Any], int]] = {
-    "random (4,2,6), three types": ("random", {"states": 4, "actions": 2, "horizon": 6, "contexts": 3}, 3),
+    "random (4,2,6), three types": ("random", {"states": 4, "actions": 2, "horizon": 6, "num_types": 3}, 3),
     "parity": ("parity", {}, 4),
 }
 """Name in tables -> (problem, options, types): those that are recovered from tables of triples."""

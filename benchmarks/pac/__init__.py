@@ -1,1 +1,1 @@
-"""How often learn is as good as it says, over many small worlds."""
+"""How often learn is as good as it says, over many small models."""

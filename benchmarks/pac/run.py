@@ -17,47 +17,47 @@ from rewardmix.model import RewardMixingMDP
 
 
 def world_of(number: int, sizes: Sequence[tuple[int, int, int]] = settings.SIZES) -> RewardMixingMDP:
-    """World ``number``."""
+    """Model ``number``."""
     states, actions, horizon = sizes[number % len(sizes)]
-    return problems.make("random", states=states, actions=actions, horizon=horizon, seed=number)
+    return problems.make_model("random", states=states, actions=actions, horizon=horizon, seed=number)
 
 
 def budget(number: int) -> dict[str, Any]:
     """Regret after a fixed number of episodes, and that of the best Markov policy."""
-    truth = learn(world_of(number), episodes=settings.EPISODES, seed=number, resamples=0).certificate.truth
-    return {"world": number, "regret": truth.regret, "markov": truth.best_upper - truth.markov}
+    truth = learn(world_of(number), num_episodes=settings.EPISODES, seed=number, num_resamples=0).certificate.true_model
+    return {"world": number, "regret": truth.regret, "markov": truth.optimal_upper - truth.markov_value}
 
 
 def rule(number: int) -> dict[str, Any]:
-    """Small worlds and a coarse accuracy."""
+    """Small models and a coarse accuracy."""
     number += settings.FIRST_OF_RULE
     return by_rule(number, world_of(number), settings.ACCURACY)
 
 
 def strict(number: int) -> dict[str, Any]:
-    """Larger worlds and a finer accuracy: the first round is not enough."""
+    """Larger models and a finer accuracy: the first round is not enough."""
     number += settings.FIRST_OF_RULE
     return by_rule(number, world_of(number, settings.LARGER), settings.STRICT)
 
 
-def by_rule(number: int, world: RewardMixingMDP, accuracy: float) -> dict[str, Any]:
+def by_rule(number: int, env: RewardMixingMDP, epsilon: float) -> dict[str, Any]:
     """Regret, and episodes played, when the rule decides when to stop."""
     begin = time.process_time()
-    found = learn(world, accuracy=accuracy, failure=settings.FAILURE, seed=number)
-    truth, estimate = found.certificate.truth, found.certificate.bootstrap
+    result = learn(env, target_regret=epsilon, failure_prob=settings.FAILURE, seed=number)
+    truth, estimate = result.certificate.true_model, result.certificate.bootstrap
     return {
         "world": number,
         "regret": truth.regret,
-        "markov": truth.best_upper - truth.markov,
+        "markov": truth.optimal_upper - truth.markov_value,
         "estimated": estimate.mean if estimate else None,
-        "episodes": found.episodes,
+        "episodes": result.num_episodes,
         "cpu_seconds": time.process_time() - begin,
     }
 
 
-def several(one: Callable[[int], dict[str, Any]], count: int) -> Callable[[bool], Iterator[dict[str, Any]]]:
-    """A part: so many worlds."""
-    return lambda quick: map(one, range(10 if quick else count))
+def several(run_one: Callable[[int], dict[str, Any]], count: int) -> Callable[[bool], Iterator[dict[str, Any]]]:
+    """A part: so many models."""
+    return lambda quick: map(run_one, range(10 if quick else count))
 
 
 PARTS = {
@@ -67,10 +67,10 @@ PARTS = {
 }
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
-    """Worlds within the bound."""
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
+    """Models within the bound."""
     table(["", "bound", "worlds within it", "share", "exact 95 % limits"], analysis.within(part, rows))
 
 
 if __name__ == "__main__":
-    run(__doc__, "pac", PARTS, told)
+    run(__doc__, "pac", PARTS, print_rows)

@@ -18,7 +18,7 @@ def speed(rows: Rows) -> list[str]:
          row["points"]]
         for row in rows
     ]  # fmt: skip
-    return [grid(["model and gap asked for", "CPU-seconds", "goal", "gap reached", "beliefs"], lines)]
+    return [grid(["model and requested gap", "CPU-seconds", "goal", "gap reached", "beliefs"], lines)]
 
 
 def missed(rows: Rows) -> str:
@@ -39,7 +39,7 @@ def growth(rows: Rows) -> list[str]:
 
 
 def many_contexts(rows: Rows) -> list[str]:
-    """The bracket for three and more contexts, in percent of the value, after so many CPU-seconds."""
+    """The bracket for three and more types, in percent of the value, after so many CPU-seconds."""
     lines = [[row["case"], *(_percent(row["passes"], seconds) for seconds in WITHIN), row["reason"]] for row in rows]
     return [grid(["model", *(f"gap after {seconds:g} CPU-s" for seconds in WITHIN), "stopped by"], lines)]
 
@@ -49,7 +49,7 @@ WITHIN = (0.1, 1.0, 10.0)
 
 def _percent(passes: Rows, seconds: float) -> str:
     """The narrowest bracket so far."""
-    done = [one for one in passes if one["seconds"] <= seconds]
+    done = [progress for progress in passes if progress["seconds"] <= seconds]
     return f"{(1.0 - done[-1]['lower'] / done[-1]['upper']):.2%}" if done else ""
 
 
@@ -63,30 +63,30 @@ def beside_others(rows: Rows) -> list[str]:
     lines = [
         [row["solver"], row["case"], *("" if row[key] is None else f"{row[key]:.4g}" for key in OTHERS)] for row in rows
     ]
-    parts = [grid(["beside", "case", "gap", "its CPU-seconds", "CPU-seconds of plan", "ratio"], lines)]
+    texts = [grid(["beside", "case", "gap", "its CPU-seconds", "CPU-seconds of plan", "ratio"], lines)]
     ran = any(row["solver"] == "SARSOP" for row in rows)
-    return parts if ran else [*parts, "SARSOP (pomdpsol) is not on the PATH: not run."]
+    return texts if ran else [*texts, "SARSOP (pomdpsol) is not on the PATH: not run."]
 
 
 OTHERS = ("gap", "seconds", "ours", "ratio")
 
 
-def everything(found: dict[str, Rows]) -> list[str]:
+def everything(result: dict[str, Rows]) -> list[str]:
     """All tables, of a run or of the committed results."""
-    tables = [part for name, table in TABLES.items() for part in table(found[name])]
-    return [*tables, missed(found["to_a_gap"])]
+    tables = [text for name, table in TABLES.items() for text in table(result[name])]
+    return [*tables, missed(result["to_a_gap"])]
 
 
 def seconds(plt: Any) -> Any:
     """CPU time to a certified gap."""
     rows = sorted(rows_of("planning", "to_a_gap"), key=lambda row: row["seconds"])
     figure, axes = plt.subplots(figsize=(8.2, 0.34 * len(rows) + 1.0), layout="constrained")
-    places = np.arange(len(rows))
-    axes.barh(places, [row["seconds"] for row in rows], height=0.62)
-    for place, row in zip(places, rows, strict=True):
-        axes.text(row["seconds"] * 1.12, place, f"{row['seconds']:.2g} s", va="center", fontsize=9)
+    positions = np.arange(len(rows))
+    axes.barh(positions, [row["seconds"] for row in rows], height=0.62)
+    for position, row in zip(positions, rows, strict=True):
+        axes.text(row["seconds"] * 1.12, position, f"{row['seconds']:.2g} s", va="center", fontsize=9)
     axes.set(xscale="log", xlabel="CPU-seconds until the gap is certified", xlim=(0.006, 40))
-    axes.set_yticks(places, [row["case"] for row in rows], fontsize=9)
+    axes.set_yticks(positions, [row["case"] for row in rows], fontsize=9)
     return figure
 
 
@@ -103,4 +103,4 @@ TABLES = {
 FIGURES = {"seconds": seconds}
 
 if __name__ == "__main__":
-    show(everything({part: rows_of("planning", part) for part in TABLES}))
+    show(everything({piece: rows_of("planning", piece) for piece in TABLES}))

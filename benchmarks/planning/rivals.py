@@ -1,6 +1,6 @@
 """Other ways to plan, for scale: SARSOP if it is installed, a general point-based solver, and the same sweep in NumPy.
 
-``general`` is heuristic search value iteration on the flat POMDP, as in textbooks: belief over all (state, context)
+``general`` is heuristic search value iteration on the flat POMDP, as in textbooks: belief over all (state, type)
 pairs, observation (next state, outcome), alpha vectors below, sawtooth above, a deepening path where the bracket is
 widest. It is plain NumPy and knows nothing of what is observed and what is not; that, not the language, is its cost.
 """
@@ -19,25 +19,25 @@ import numpy as np
 from rewardmix import RewardMixingMDP
 from rewardmix.interop import export_pomdpx
 from rewardmix.model import dense_transition
-from rewardmix.planning.grid import inverse_widths
+from rewardmix.planning.belief_grid import inverse_widths
 
 
 class General:
     """Finite-horizon HSVI on the flat model."""
 
     def __init__(self, model: RewardMixingMDP) -> None:
-        transition, laws = dense_transition(model), model.laws
-        states, contexts = model.num_states, model.num_contexts
+        transition, probs = dense_transition(model), model.reward_probs
+        states, num_types = model.num_states, model.num_types
         self.horizon, self.actions = model.horizon, model.num_actions
         # (A, Z, S', S*M, S*M): chance of moving and of observing (s', z), flat index s * M + m
-        move = np.einsum("san,msaz,mk,nj->azjsmnk", transition, laws, np.eye(contexts), np.eye(states))
-        self.move = move.reshape(self.actions, -1, states * contexts, states * contexts)
-        self.reward = np.moveaxis(model.means, 0, 1).reshape(states * contexts, self.actions)
+        move = np.einsum("san,msaz,mk,nj->azjsmnk", transition, probs, np.eye(num_types), np.eye(states))
+        self.move = move.reshape(self.actions, -1, states * num_types, states * num_types)
+        self.reward = np.moveaxis(model.mean_rewards_by_type, 0, 1).reshape(states * num_types, self.actions)
         self.start = [(float(p), np.eye(states)[s]) for s, p in enumerate(model.initial) if p > 0]
         self.start = [(p, np.outer(row, model.weights).ravel()) for p, row in self.start]
-        self.lower = [np.full((1, states * contexts), self.reward.min() * (self.horizon - t))
+        self.lower = [np.full((1, states * num_types), self.reward.min() * (self.horizon - t))
                       for t in range(self.horizon + 1)]  # fmt: skip
-        self.corner = [np.zeros(states * contexts) for _ in range(self.horizon + 1)]
+        self.corner = [np.zeros(states * num_types) for _ in range(self.horizon + 1)]
         for t in reversed(range(self.horizon)):
             onward = self.move.sum(axis=1) @ self.corner[t + 1]
             self.corner[t] = (self.reward.T + onward).max(axis=0)
@@ -63,9 +63,9 @@ class General:
         if t == self.horizon:
             return
         after = belief @ self.move  # (A, O, S*M)
-        hope = [belief @ self.reward[:, a] + sum(self.high(t + 1, row) for row in after[a] if row.any())
+        uppers = [belief @ self.reward[:, a] + sum(self.high(t + 1, row) for row in after[a] if row.any())
                 for a in range(self.actions)]  # fmt: skip
-        rows = after[int(np.argmax(hope))]
+        rows = after[int(np.argmax(uppers))]
         widths = [self.high(t + 1, row) - self.low(t + 1, row) for row in rows]
         if max(widths) > 0:
             self.explore(t + 1, rows[int(np.argmax(widths))])
@@ -119,30 +119,30 @@ def sarsop(model: RewardMixingMDP, gap: float, seconds: float) -> tuple[float, f
 
 
 def numpy_sweep(model: RewardMixingMDP, grid: np.ndarray) -> tuple[float, float]:
-    """One pass of the two-context recursion on one grid for all steps, vectorised over states, actions and beliefs."""
+    """One pass of the two-type recursion on one grid for all steps, vectorised over states, actions and beliefs."""
     rows = dense_transition(model).reshape(-1, model.num_states)
     states, actions = model.num_states, model.num_actions
     belief = np.stack([grid, 1 - grid], axis=1)
-    means = np.moveaxis(model.means, 0, -1).reshape(-1, 2)
-    laws = np.moveaxis(model.laws, 0, -1).reshape(states * actions, -1, 2)
+    means = np.moveaxis(model.mean_rewards_by_type, 0, -1).reshape(-1, 2)
+    probs = np.moveaxis(model.reward_probs, 0, -1).reshape(states * actions, -1, 2)
     width = inverse_widths(grid)
     value = np.zeros((states, 3, grid.size))
     for _ in range(model.horizon):
         ahead = np.tensordot(rows, value, axes=1)
         high = means @ belief.T
         pair = np.repeat(means[:, :, None], grid.size, axis=2)
-        for z in range(laws.shape[1]):
-            joint = laws[:, z, None, :] * belief
+        for z in range(probs.shape[1]):
+            joint = probs[:, z, None, :] * belief
             total = joint.sum(axis=2)
-            place = np.divide(joint[:, :, 0], total, out=np.zeros_like(total), where=total > 0)
-            j = np.clip(np.searchsorted(grid, place, "right") - 1, 0, grid.size - 2)
-            share = np.clip((place - grid[j]) * width[j], 0, 1)
+            position = np.divide(joint[:, :, 0], total, out=np.zeros_like(total), where=total > 0)
+            j = np.clip(np.searchsorted(grid, position, "right") - 1, 0, grid.size - 2)
+            share = np.clip((position - grid[j]) * width[j], 0, 1)
             at = np.arange(rows.shape[0])[:, None]
             high += total * ((1 - share) * ahead[at, 0, j] + share * ahead[at, 0, j + 1])
             near, far = (sum(joint[:, :, m] * ahead[at, 1 + m, j + up] for m in range(2)) for up in (0, 1))
             pick = np.where(near >= far, j, j + 1)
             for m in range(2):
-                pair[:, m] += laws[:, z, m, None] * ahead[at, 1 + m, pick]
+                pair[:, m] += probs[:, z, m, None] * ahead[at, 1 + m, pick]
         low = np.einsum("xmk,km->xk", pair, belief).reshape(states, actions, -1)
         best = low.argmax(axis=1)[:, None, :]
         value[:, 0] = high.reshape(states, actions, -1).max(axis=1)

@@ -22,8 +22,8 @@ from benchmarks.planning import settings as chosen
 from benchmarks.record import Rows, cpu_seconds, record
 from rewardmix import RewardMixingMDP, problems
 from rewardmix.planning import plan, plan_exact
-from rewardmix.planning.grid import GridSweeper
-from rewardmix.planning.plans import Round
+from rewardmix.planning.belief_grid import GridPlanner
+from rewardmix.planning.plan_result import PlanProgress
 
 
 def to_a_gap(quick: bool) -> Rows:
@@ -32,17 +32,17 @@ def to_a_gap(quick: bool) -> Rows:
     rows = []
     for case in [*chosen.TARGETS[:several], *chosen.OTHERS[:several]]:
         model = case.model()
-        found = plan(model, gap=case.gap)
-        few = 3 if found.info.rounds[-1].seconds > 1 else 9
+        result = plan(model, gap=case.gap)
+        few = 3 if result.info.rounds[-1].seconds > 1 else 9
         rows.append({
             "case": case.name,
             "seconds": cpu_seconds(lambda m=model, g=case.gap: plan(m, gap=g), few),
             "target": case.target,
-            "gap": found.gap,
-            "converged": found.info.converged,
-            "points": found.info.rounds[-1].points,
-            "sweeps": len(found.info.rounds),
-            "controller_bytes": found.nbytes,
+            "gap": result.gap,
+            "converged": result.info.converged,
+            "points": result.info.rounds[-1].num_points,
+            "sweeps": len(result.info.rounds),
+            "controller_bytes": result.nbytes,
         })  # fmt: skip
     return rows
 
@@ -51,7 +51,7 @@ def one_sweep(model: RewardMixingMDP, resolution: int = 256, repeats: int = 9) -
     """CPU seconds of one pass with every action in play."""
 
     def sweep() -> None:
-        GridSweeper(model).sweep(resolution, float("inf"))
+        GridPlanner(model).sweep(resolution, float("inf"))
 
     return cpu_seconds(sweep, repeats)
 
@@ -63,7 +63,7 @@ def growth(_: bool) -> Rows:
     horizons = [one_sweep(chosen.dense(50, 5, horizon, 2, 0)) for horizon in chosen.HORIZONS]
     actions = [one_sweep(chosen.dense(50, action, 10, 2, 0)) for action in chosen.ACTIONS]
     size = {"states": 200, "actions": 10, "horizon": 6}
-    entries = [one_sweep(problems.make("random", **size, successors=n), 512, 5) for n in chosen.ENTRIES]
+    entries = [one_sweep(problems.make_model("random", **size, next_states=n), 512, 5) for n in chosen.ENTRIES]
     return [
         {"factor": "gap", "sizes": chosen.GAPS, "seconds": gaps, "expected": "-1/2"},
         {"factor": "horizon", "sizes": chosen.HORIZONS, "seconds": horizons, "expected": "1"},
@@ -73,18 +73,18 @@ def growth(_: bool) -> Rows:
 
 
 def many_contexts(quick: bool) -> Rows:
-    """The bracket after every pass, for three and more contexts, within a limit on the work."""
+    """The bracket after every pass, for three and more types, within a limit on the work."""
     rows = []
     for case in chosen.MANY[: 2 if quick else None]:
         model = case.model()
         plan(model, gap=1.0)
         began, passes = time.process_time(), Rows()
 
-        def told(done: Round, began: float = began, passes: Rows = passes) -> None:
+        def append_pass(done: PlanProgress, began: float = began, passes: Rows = passes) -> None:
             passes.append({"seconds": time.process_time() - began, "lower": done.lower, "upper": done.upper})
 
-        found = plan(model, gap=case.gap, work_limit=chosen.MANY_WORK / (10 if quick else 1), on_update=told)
-        rows.append({"case": case.name, "passes": passes, "bytes": found.nbytes, "reason": found.info.reason})
+        result = plan(model, gap=case.gap, max_operations=chosen.MANY_WORK / (10 if quick else 1), callback=append_pass)
+        rows.append({"case": case.name, "passes": passes, "bytes": result.nbytes, "reason": result.info.stop_reason})
     return rows
 
 
@@ -95,11 +95,11 @@ def beside_others(quick: bool) -> Rows:
     for case in chosen.RIVALS:
         model = case.model()
         for name, solver in (("SARSOP", rivals.sarsop), ("general HSVI in NumPy", rivals.general)):
-            found = solver(model, case.gap, seconds)
-            if found is not None:
-                gap = max(found[1] - found[0], 1e-12)
+            result = solver(model, case.gap, seconds)
+            if result is not None:
+                gap = max(result[1] - result[0], 1e-12)
                 ours = cpu_seconds(lambda m=model, g=gap: plan(m, gap=g), 5)
-                rows.append(_beside(name, case.name, gap, found[2], ours))
+                rows.append(_beside(name, case.name, gap, result[2], ours))
     model, grid = chosen.dense(50, 5, 10, 2, 0), np.sin(np.linspace(0, np.pi / 2, 257)) ** 2
     spent = cpu_seconds(lambda: rivals.numpy_sweep(model, grid), 3)
     label = "dense M=2 S=50 A=5 H=10, 257 beliefs"
@@ -115,11 +115,11 @@ def beside_sarsop(quick: bool) -> Rows:
     rows = []
     for case in chosen.MANY[: 2 if quick else None]:
         model = case.model()
-        found = rivals.sarsop(model, case.gap, 3.0 if quick else chosen.RIVAL_SECONDS)
-        if found is not None:
-            gap = max(found[1] - found[0], 1e-12)
+        result = rivals.sarsop(model, case.gap, 3.0 if quick else chosen.RIVAL_SECONDS)
+        if result is not None:
+            gap = max(result[1] - result[0], 1e-12)
             rows.append(
-                _beside("SARSOP", case.name, gap, found[2], cpu_seconds(lambda m=model, g=gap: plan(m, gap=g), 1))
+                _beside("SARSOP", case.name, gap, result[2], cpu_seconds(lambda m=model, g=gap: plan(m, gap=g), 1))
             )
     return rows
 
@@ -129,17 +129,17 @@ def _beside(solver: str, case: str, gap: float | None, seconds: float, ours: flo
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default=",".join(PARTS))
-    given = asked.parse_args()
-    for contexts in (2, 3, 4):  # compiled code of every kind in place before time is taken
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    args = parser.parse_args()
+    for num_types in (2, 3, 4):  # compiled code of every kind in place before time is taken
         for family in ("dense", "sparse"):
-            plan(chosen.Case(family, 12, 2, 4, 1e-2, contexts=contexts).model(), gap=1e-2, time_limit=1.0)
-    for part in given.parts.split(","):
-        rows = PARTS[part](given.quick)
+            plan(chosen.Case(family, 12, 2, 4, 1e-2, num_types=num_types).model(), gap=1e-2, max_seconds=1.0)
+    for part in args.parts.split(","):
+        rows = PARTS[part](args.quick)
         show(analysis.TABLES[part](rows))
-        if rows and not given.quick:
+        if rows and not args.quick:
             record("planning", part, rows)
 
 

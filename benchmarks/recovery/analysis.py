@@ -20,7 +20,7 @@ def measured(programs: Rows, qualities: Rows, answers: Rows) -> list[str]:
         *program(programs),
         "Root mean square error of the rewards:",
         *quality(qualities),
-        "Real answers of people, M contexts:",
+        "Real survey answers, M types:",
         *real(answers),
     ]
 
@@ -59,13 +59,13 @@ def rare(rows: Rows) -> list[str]:
          f"{row['worst_without']:.1f}", row["below"], f"{row['worst']:.2f}", row["above"]]
         for row in rows
     ]  # fmt: skip
-    columns = ["world", "types", "weight of one", "runs", "below without", "worst", "below", "worst", "above"]
+    columns = ["model", "types", "weight of one", "runs", "below without", "worst", "below", "worst", "above"]
     total, below = sum(row["runs"] for row in rows), sum(row["below"] for row in rows)
-    told = (
+    text = (
         f"Differences to EM from the truth in nats: {below} of {total} runs end more than {SHORT:g} below it. *Above*: "
-        "runs on a hill that is higher than that of the truth. *Without*: without the starts from third moments."
+        "runs at an optimum above that of the truth. *Without*: without initial values from third moments."
     )
-    return [grid(columns, lines), told]
+    return [grid(columns, lines), text]
 
 
 def gross(rows: Rows) -> list[str]:
@@ -86,15 +86,15 @@ def error(plt: Any) -> Any:
     rows = {row["coverage"]: row["rmse"] for row in rows_of("recovery", "quality")}
     names = list(rows["complete"])
     figure, axes = plt.subplots(figsize=(8.2, 3.4), layout="constrained")
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     for shift, (coverage, words) in enumerate(
         (("complete", "every pair seen"), ("regional", "only neighbours seen together"))
     ):
         values = [rows[coverage][name] for name in names]
-        axes.barh(places + 0.2 - 0.4 * shift, values, height=0.36, label=words)
-        for place, value in zip(places, values, strict=True):
-            axes.text(value + 0.002, place + 0.2 - 0.4 * shift, f"{value:.3f}", va="center", fontsize=8.5)
-    axes.set_yticks(places, names)
+        axes.barh(positions + 0.2 - 0.4 * shift, values, height=0.36, label=words)
+        for position, value in zip(positions, values, strict=True):
+            axes.text(value + 0.002, position + 0.2 - 0.4 * shift, f"{value:.3f}", va="center", fontsize=8.5)
+    axes.set_yticks(positions, names)
     axes.invert_yaxis()
     axes.set(xlabel="root mean square error of the reward probabilities", xlim=(0, 0.18))
     axes.legend(loc="lower right")
@@ -108,11 +108,11 @@ TABLES = {"measured": measured, "rare": rare}
 FIGURES = {"error": error}
 
 
-def told(part: str, rows: Rows) -> list[str]:
+def make_texts(part: str, rows: Rows) -> list[str]:
     """The table of a part, and what was aimed at."""
     return [*SHOWN.get(part, plain)(rows), *([f"aimed at: {TARGETS[part]}"] if part in TARGETS else [])]
 
 
 if __name__ == "__main__":
     for name in ("program", "start", "quality", "gross", "weights", "rare", "sweep", "intervals", "real"):
-        show(told(name, rows_of("recovery", name)))
+        show(make_texts(name, rows_of("recovery", name)))

@@ -1,4 +1,4 @@
-"""What is measured: worlds, data sets, seeds and targets."""
+"""What is measured: models, data sets, seeds and targets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rewardmix import Episodes, RewardMixingMDP, problems, simulate, uniform
+from rewardmix import Episodes, RewardMixingMDP, problems, simulate, uniform_policy
 from rewardmix.moments import Moments
 
 QUICK = "--quick" in sys.argv
@@ -35,7 +35,7 @@ RARE = (
     *(((20, 3, 20), 2, weight, 60) for weight in (0.01, 0.02)),
     *(((10, 3, 20), 3, weight, 60) for weight in (0.01, 0.02, 0.05)),
 )
-"""Random worlds (S, A, H), how many types, the weight of one of them (the others share the rest), and runs."""
+"""Random models (S, A, H), how many types, the weight of one of them (the others share the rest), and runs."""
 
 RARE_EPISODES = 2000
 SHORT = 0.1
@@ -44,8 +44,8 @@ SHORT = 0.1
 
 def complete(seed: int) -> tuple[RewardMixingMDP, Episodes]:
     """S = 6, A = 2, H = 6: every pair of state-actions is seen together."""
-    model = problems.make("random", states=6, actions=2, horizon=6, seed=seed)
-    return model, simulate(uniform(model), model, EPISODES, seed=seed)
+    model = problems.make_model("random", states=6, actions=2, horizon=6, seed=seed)
+    return model, simulate(uniform_policy(model), model, EPISODES, seed=seed)
 
 
 def regional(seed: int, regions: int = 6, size: int = 10, steps: int = 6) -> tuple[RewardMixingMDP, Episodes]:
@@ -55,12 +55,12 @@ def regional(seed: int, regions: int = 6, size: int = 10, steps: int = 6) -> tup
     paths = np.argsort(rng.random((EPISODES, 2 * size)), axis=1)[:, :steps]
     paths = (rng.integers(regions, size=(EPISODES, 1)) * size + paths) % points
     rewards = rng.uniform(0.1, 0.9, (2, points, 1))
-    context = rng.integers(2, size=EPISODES)
-    paid = rng.random(paths.shape) < rewards[context[:, None], paths, 0]
+    types = rng.integers(2, size=EPISODES)
+    rewarded = rng.random(paths.shape) < rewards[types[:, None], paths, 0]
     flat = np.full((points, 1, points), 1.0 / points)
     model = RewardMixingMDP(flat, np.full(points, 1.0 / points), [0.5, 0.5], rewards, steps)
     episodes = Episodes.from_arrays(
-        paths, np.zeros_like(paths), paid, num_states=points, num_actions=1, reward_values=(0, 1)
+        paths, np.zeros_like(paths), rewarded, num_states=points, num_actions=1, reward_values=(0, 1)
     )
     return model, episodes
 
@@ -89,19 +89,26 @@ def large(points: int, samples: int, seed: int = 0) -> Moments:
     halves = rng.binomial(samples, 0.5, first.size)
     tables = np.zeros((first.size, 2, 2), np.int64)
     for m, count in enumerate((halves, samples - halves)):
-        one = rng.binomial(count, rewards[m, first])
-        both, other = rng.binomial(one, rewards[m, second]), rng.binomial(count - one, rewards[m, second])
+        first_rewarded = rng.binomial(count, rewards[m, first])
+        both, only_second = (
+            rng.binomial(first_rewarded, rewards[m, second]),
+            rng.binomial(count - first_rewarded, rewards[m, second]),
+        )
         tables += np.stack(
-            [np.stack([count - one - other, other], axis=-1), np.stack([one - both, both], axis=-1)], axis=1
+            [
+                np.stack([count - first_rewarded - only_second, only_second], axis=-1),
+                np.stack([first_rewarded - both, both], axis=-1),
+            ],
+            axis=1,
         )
     visits = 20 * samples
     good = rng.binomial(visits, rewards.mean(axis=0))
     empty = Moments.empty(points, 1, 10)
     return replace(
         empty,
-        episodes=visits,
-        starts=np.bincount([0], [visits], points).astype(np.int64),
-        outcomes=np.stack([visits - good, good], axis=1),
+        num_episodes=visits,
+        initial_counts=np.bincount([0], [visits], points).astype(np.int64),
+        reward_counts=np.stack([visits - good, good], axis=1),
         pair_keys=first * points + second,
         pair_tables=tables,
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.record import record, table
 
-COMMAND = [sys.executable, "-m", "rewardmix", "learn", "shop", "--episodes", "400000", "--seed", "3"]
+COMMAND = [sys.executable, "-m", "rewardmix", "learn", "shop", "--num-episodes", "400000", "--seed", "3"]
 
 
 def result(folder: Path) -> dict[str, object]:
@@ -48,10 +48,10 @@ def main() -> None:
             time.sleep(moment)
             process.kill()
             process.wait()
-            kept = (folder / "checkpoint" / "exploration" / "exploration.safetensors").is_file()
+            has_checkpoint = (folder / "checkpoint" / "exploration" / "exploration.safetensors").is_file()
             stopped = (folder / "checkpoint").is_dir()
             subprocess.run([*COMMAND, "--out", str(folder), *["--resume"] * stopped], check=True, capture_output=True)
-            rows.append([f"{moment:.2f} s of {duration:.2f} s", kept, result(folder) == expected])
+            rows.append([f"{moment:.2f} s of {duration:.2f} s", has_checkpoint, result(folder) == expected])
     table(["killed after", "a checkpoint was there", "same result"], rows)
     same = sum(row[2] for row in rows)
     print(f"{same} of {kills} runs ended with the same result")

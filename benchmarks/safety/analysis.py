@@ -39,36 +39,37 @@ def loss_on_uniform(rows: Rows) -> float:
 
 
 def safe(*parts: Rows) -> list[str]:
-    """For each world and logging policy the fits that are not worse, for one size after the other."""
+    """For each model and logging policy the fits that are not worse, for one size after the other."""
     groups = [by(rows, "world", "log") for rows in parts]
-    worlds = dict.fromkeys(world for group in groups for world, _ in group)
+    envs = dict.fromkeys(env for group in groups for env, _ in group)
     lines = [
         [
-            world,
-            *(", ".join(str(not_worse(group.get((world, log), []))) for group in groups) for log in settings.POLICIES),
+            env,
+            *(", ".join(str(not_worse(group.get((env, log), []))) for group in groups) for log in settings.POLICIES),
         ]
-        for world in worlds
+        for env in envs
     ]
     cells = [cell for group in groups for cell in group.values()]
     short_of = sum(not_worse(cell) < settings.WITHIN * len(cell) for cell in cells)
     sizes = ", ".join(f"{rows[0]['episodes']:,}" for rows in parts)
     losses = ", ".join(f"{100 * loss_on_uniform(rows):.2f} %" for rows in parts)
-    least = min((row["value"] - row["logged"]) / row["best"] for rows in parts for row in rows)
-    told = (
-        f"Fits of {len(cells[0])} logs of {sizes} episodes each that are not worse than the policy which wrote the log "
-        f"by more than {100 * settings.TOLERANCE:g} % of the best value: in {len(cells) - short_of} of {len(cells)} "
-        f"cells at least {100 * settings.WITHIN:g} %. The worst of {sum(map(len, parts)):,} fits loses {short(-least)} "
-        f"of the best value. On uniform logs caution costs {losses} of the gain over the uniform policy, on average."
+    worst = min((row["value"] - row["logged"]) / row["best"] for rows in parts for row in rows)
+    text = (
+        f"Fits of {len(cells[0])} logs of {sizes} episodes each that are not worse than the behavior policy of the log "
+        f"by more than {100 * settings.TOLERANCE:g} % of the optimum: in {len(cells) - short_of} of {len(cells)} "
+        f"cells at least {100 * settings.WITHIN:g} %. The worst of {sum(map(len, parts)):,} fits loses "
+        f"{short(-worst)} of the optimum. On uniform logs pessimism costs {losses} of "
+        "the gain over the uniform policy, on average."
     )
-    return [grid(["world", *settings.POLICIES], lines), told]
+    return [grid(["problem", *settings.POLICIES], lines), text]
 
 
 def given(rows: Rows) -> list[str]:
-    """For each world, small logs of a deployed policy that was given to the fit, and that was not."""
+    """For each model, small logs of a deployed policy that was given to the fit, and that was not."""
     lines = []
-    for (world,), group in by(rows, "world").items():
+    for (env,), group in by(rows, "world").items():
         without = [{**row, "value": row["without"]} for row in group]
-        lines.append([world, *(cell for fits in (group, without) for cell in (not_worse(fits), _largest_loss(fits)))])
+        lines.append([env, *(cell for fits in (group, without) for cell in (not_worse(fits), _largest_loss(fits)))])
     columns = ["environment", "policy given", "largest loss", "not given", "largest loss"]
     return [grid(columns, lines)]
 
@@ -81,34 +82,34 @@ def _largest_loss(rows: Rows) -> str:
 def chain(rows: Rows) -> list[str]:
     """The least share of the best value in each week."""
     weeks = by(rows, "week")
-    cells = [short(least(group)) for group in weeks.values()]
+    cells = [short(min_share(group)) for group in weeks.values()]
     count = len(rows) // len(weeks)
-    return [grid([f"least of {count} chains", *(f"week {week}" for (week,) in weeks)], [["share of the best", *cells]])]
+    return [grid([f"minimum of {count} chains", *(f"week {week}" for (week,) in weeks)], [["value / optimum", *cells]])]
 
 
 def calibration(rows: Rows) -> list[str]:
     """How many of the intervals that were printed hold the true value, and how many have to."""
     lines = []
     for (log,), group in by(rows, "log").items():
-        known = [row for row in group if row["supported"]]
-        held = sum(row["lower"] <= row["value"] <= row["upper"] for row in known)
+        supported = [row for row in group if row["supported"]]
+        covered = sum(row["lower"] <= row["value"] <= row["upper"] for row in supported)
         boot = sum(row["boot_lower"] <= row["value"] <= row["boot_upper"] for row in group)
-        lines.append([log, len(group), *_held(held, len(known)), *_held(boot, len(group))])
-    columns = ["log", "logs", "estimated from the log", "at least", "planned in the model", "at least"]
+        lines.append([log, len(group), *_format_covered(covered, len(supported)), *_format_covered(boot, len(group))])
+    columns = ["log", "logs", "off-policy estimate", "at least", "bootstrap of the planned value", "at least"]
     return [grid(columns, lines)]
 
 
-def _held(count: int, total: int) -> tuple[str, int]:
+def _format_covered(count: int, total: int) -> tuple[str, int]:
     """(so many of so many, the fewest that are within the band at 95 %)."""
     return f"{count} of {total}", int(binom.ppf((1 - BAND) / 2, total, 0.95))
 
 
-def least(rows: Rows) -> float:
+def min_share(rows: Rows) -> float:
     """The smallest share of the best value."""
     return min(row["value"] / row["best"] for row in rows)
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """Print what the rows of a part tell."""
     show({"given": given, "chain": chain, "calibration": calibration}.get(part, safe)(rows))
 
@@ -117,6 +118,6 @@ TABLES = {"safe": safe, "given": given, "chain": chain, "calibration": calibrati
 """Name -> what it makes of rows."""
 
 if __name__ == "__main__":
-    for one in (*map(str, settings.SIZES), "given", "chain", "calibration"):
-        if found := rows_of("safety", one):
-            told(one, found, False)
+    for name in (*map(str, settings.SIZES), "given", "chain", "calibration"):
+        if part_rows := rows_of("safety", name):
+            print_rows(name, part_rows, False)

@@ -11,12 +11,12 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "riverswim 6": ("riverswim", {"states": 6, "horizon": 12}),
     "branches": ("branches", {}),
     "probe": ("probe", {}),
-    "hard": ("hard", {"accuracy": 0.16}),
+    "hard": ("hard", {"epsilon": 0.16}),
     "random (3, 2, 4)": ("random", {"states": 3, "actions": 2, "horizon": 4, "seed": 1}),
     "random (5, 3, 6)": ("random", {"states": 5, "actions": 3, "horizon": 6, "seed": 2}),
     "random (5, 3, 6), another": ("random", {"states": 5, "actions": 3, "horizon": 6, "seed": 3}),
     "random (10, 3, 8)": ("random", {"states": 10, "actions": 3, "horizon": 8, "seed": 4}),
-    "random (5, 4, 6), 3 types": ("random", {"states": 5, "actions": 4, "horizon": 6, "seed": 5, "contexts": 3}),
+    "random (5, 4, 6), 3 types": ("random", {"states": 5, "actions": 4, "horizon": 6, "seed": 5, "num_types": 3}),
     "random (4, 3, 6), 3 rewards": (
         "random",
         {"states": 4, "actions": 3, "horizon": 6, "seed": 6, "reward_values": (0.0, 0.5, 1.0)},
@@ -32,7 +32,7 @@ GIVEN_SIZE = 300
 """Episodes of a deployed policy that ``fit`` is given too."""
 SEEDS = 20
 FIRST_SEED = 100
-"""Others than those that the constants of ``habits`` and ``pessimism`` were chosen by."""
+"""Others than those that the constants of ``behavior_policy`` and ``pessimism`` were chosen by."""
 
 BEFORE = 3000
 """Uniform episodes from which the deployed policy was planned."""
@@ -59,4 +59,4 @@ CALIBRATED = ("shop", "random (3, 2, 4)")
 CALIBRATION_POLICIES = ("uniform", "deployed", "floor")
 CALIBRATION_EPISODES = 1000
 CALIBRATION_LOGS = 150
-"""Of each world and policy."""
+"""Of each model and policy."""

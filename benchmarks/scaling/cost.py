@@ -1,4 +1,4 @@
-"""What each stage of learning costs, CPU time and peak memory, against the sizes of the world and the episodes."""
+"""What each stage of learning costs, CPU time and peak memory, against the sizes of the model and the episodes."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def staged(spec: dict[str, Any], stages: tuple[str, ...] = STAGES, source: Path 
     program = str(HERE / "scaling" / "stages.py")
     arguments = [sys.executable, program, json.dumps({**spec, "stages": stages})]
     env = {**os.environ, "PYTHONPATH": str((source / "src").resolve())}
-    found = subprocess.run(arguments, check=True, capture_output=True, env=env, text=True)
-    return dict(json.loads(found.stdout))
+    result = subprocess.run(arguments, check=True, capture_output=True, env=env, text=True)
+    return dict(json.loads(result.stdout))
 
 
 def growth(quick: bool) -> Iterator[dict[str, Any]]:
     """One size at a time, the others at the base."""
-    found: dict[str, dict[str, Any]] = {}  # the base is a value of every factor
+    result: dict[str, dict[str, Any]] = {}  # the base is a value of every factor
     for factor, values in settings.COST_FACTORS.items():
         for value in values[: 2 if quick else None]:
             for seed in range(1 if quick else settings.COST_WORLDS):
                 spec = {**settings.COST_BASE, factor: value, "seed": seed}
                 name = json.dumps(spec)
-                found[name] = found.get(name) or staged(spec)
-                yield {"factor": factor, **spec, "stages": found[name]}
+                result[name] = result.get(name) or staged(spec)
+                yield {"factor": factor, **spec, "stages": result[name]}
 
 
 def large(quick: bool) -> Iterator[dict[str, Any]]:
-    """The whole of learning in worlds of very many states."""
+    """The whole of learning in models of very many states."""
     for states in settings.COST_LARGE[: 1 if quick else None]:
         spec = {**settings.COST_BASE, "states": states, "episodes": 1000 if quick else settings.COST_EPISODES}
         yield {**spec, "stages": staged(spec, ("learn",))}
@@ -51,8 +51,8 @@ def turns(quick: bool) -> Iterator[dict[str, Any]]:
         sources = {"before": Path(os.environ["REWARDMIX_BEFORE"]), **sources}
     for states in settings.TURNS_STATES[: 1 if quick else None]:
         spec = {**settings.COST_BASE, "states": states, "episodes": 1000 if quick else settings.COST_EPISODES}
-        found: dict[str, list[float]] = {name: [] for name in sources}
+        result: dict[str, list[float]] = {name: [] for name in sources}
         for _ in range(1 if quick else settings.TURNS):
             for name, source in sources.items():
-                found[name].append(staged(spec, ("explore",), source)["explore"]["cpu"])
-        yield {**spec, "cpu": found}
+                result[name].append(staged(spec, ("explore",), source)["explore"]["cpu"])
+        yield {**spec, "cpu": result}

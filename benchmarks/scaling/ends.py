@@ -12,45 +12,46 @@ from numpy.typing import ArrayLike
 from benchmarks.scaling import settings
 from benchmarks.scaling.settings import Point
 from rewardmix import problems, theory
-from rewardmix.exploration import batched, explore, paper, selected
-from rewardmix.exploration import theory as explicit
-from rewardmix.exploration.bonuses import Confidence, Size
+from rewardmix.exploration import explore, make_batched_engine, paper_bonus, selected_pairs
+from rewardmix.exploration import theory_bonus as explicit
+from rewardmix.exploration.bonuses import Bonus, ProblemSize
 from rewardmix.model import RewardMixingMDP
 
 SIZES = ("states", "actions", "horizon")
-LEAST = 1000
-"""Visits below which a move is unknown, where its bonus is left out."""
+MIN_VISITS = 1000
+"""Visits below which a transition is unknown, where its bonus is left out."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The paper's forms with a constant in the place of its logarithm; ``pairs`` and ``moves`` switch parts off."""
+    """The paper's formulas with a constant instead of the logarithm; ``pairs`` and ``transitions`` switch parts off."""
 
     name: str
     pairs: bool = True
-    moves: bool = True
-    scaled: bool = False
+    transitions: bool = True
+    scales_with_value: bool = False
+    unseen_pair_weight: float = 1.0
     guarantee: str = "none: an ablation"
 
-    def pair(self, counts: ArrayLike, size: Size) -> Any:
+    def pair(self, counts: ArrayLike, size: ProblemSize) -> Any:
         """sqrt(L / n), or nothing."""
-        return theory.bonus(settings.LEVEL, counts) * self.pairs
+        return theory.bonus_width(settings.LEVEL, counts) * self.pairs
 
-    def move(self, counts: ArrayLike, size: Size) -> Any:
+    def transition(self, counts: ArrayLike, size: ProblemSize) -> Any:
         """sqrt(S L / n), or nothing beyond the first visits."""
-        full = theory.bonus(size.num_states * settings.LEVEL, counts)
-        return full if self.moves else np.where(np.asarray(counts) < LEAST, 1.0, 0.0)
+        full = theory.bonus_width(size.num_states * settings.LEVEL, counts)
+        return full if self.transitions else np.where(np.asarray(counts) < MIN_VISITS, 1.0, 0.0)
 
-    def start(self, size: Size) -> Any:
+    def initial(self, size: ProblemSize) -> Any:
         """sqrt(S L / K), or nothing."""
-        return theory.bonus(size.num_states * settings.LEVEL, size.episodes) * self.moves
+        return theory.bonus_width(size.num_states * settings.LEVEL, size.num_episodes) * self.transitions
 
 
-SETTINGS: dict[str, Confidence] = {
-    "paper": paper(1.0),
+SETTINGS: dict[str, Bonus] = {
+    "paper": paper_bonus(1.0),
     "theory": explicit,
     "no logarithm": Fixed("no logarithm"),
-    "pairs only": Fixed("pairs only", moves=False),
+    "pairs only": Fixed("pairs only", transitions=False),
     "moves only": Fixed("moves only", pairs=False),
 }
 CHANGES: dict[str, tuple[str, ...]] = {
@@ -64,33 +65,33 @@ CHANGES: dict[str, tuple[str, ...]] = {
 
 
 def world_of(point: Point, seed: int, equal: bool = False) -> RewardMixingMDP:
-    """A random world of this size. Exploration never looks at rewards, so the separation is only asked for.
+    """A random model of this size. Exploration never looks at rewards, so the separation is only asked for.
 
-    In a world of ``equal`` moves every action leads to every state with the same probability: nobody can steer.
+    In a model of ``equal`` moves every action leads to every state with the same probability: nobody can steer.
     """
     size = {"states": point.states, "actions": point.actions, "horizon": point.horizon}
-    world = problems.make("random", **size, seed=seed)
+    env = problems.make_model("random", **size, seed=seed)
     if not equal:
-        return world
+        return env
     same = 1.0 / point.states
-    moves = np.full((point.states, point.actions, point.states), same)
-    return replace(world, transition=moves, initial=np.full(point.states, same))
+    transitions = np.full((point.states, point.actions, point.states), same)
+    return replace(env, transition=transitions, initial=np.full(point.states, same))
 
 
-def ended(point: Point, seed: int, confidence: Confidence, stop: float | None = None, equal: bool = False) -> int:
+def ended(point: Point, seed: int, bonus: Bonus, stop: float | None = None, equal: bool = False) -> int:
     """Episodes of Algorithm 2 until V_0 is at the threshold."""
-    stop = theory.threshold(point.accuracy, point.separation, point.horizon) if stop is None else stop
-    found = explore(
+    stop = theory.uncertainty_threshold(point.accuracy, point.separation, point.horizon) if stop is None else stop
+    result = explore(
         world_of(point, seed, equal),
-        threshold=stop,
-        failure=point.failure,
-        confidence=confidence,
-        counts=selected,
-        engine=batched,
-        growth=settings.GROWTH,
+        uncertainty_threshold=stop,
+        failure_prob=point.failure,
+        bonus=bonus,
+        counting=selected_pairs,
+        engine=make_batched_engine,
+        replan_growth=settings.GROWTH,
         seed=seed,
     )
-    return found.episodes
+    return result.num_episodes
 
 
 def points(factor: str, base: Point, values: tuple[float, ...]) -> list[Point]:
@@ -100,7 +101,7 @@ def points(factor: str, base: Point, values: tuple[float, ...]) -> list[Point]:
 
 def sweeps(quick: bool) -> Iterator[tuple[str, str, Point, tuple[float, ...], float | None]]:
     """(setting, name of the sweep, base, values, threshold if it is to stay the same)."""
-    fixed = theory.threshold(settings.BASE.accuracy, settings.BASE.separation, settings.BASE.horizon)
+    fixed = theory.uncertainty_threshold(settings.BASE.accuracy, settings.BASE.separation, settings.BASE.horizon)
     if quick:
         for factor in settings.QUICK:
             yield "paper", factor, settings.BASE, settings.ENDS[factor][:2], None
@@ -115,7 +116,7 @@ def sweeps(quick: bool) -> Iterator[tuple[str, str, Point, tuple[float, ...], fl
 
 
 def rows_of(quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each sweep and world."""
+    """One row for each sweep and model."""
     for setting, name, base, values, stop in sweeps(quick):
         factor = name.split(",")[0]
         full = settings.END_WORLDS if setting == "paper" else settings.ABLATION_WORLDS
@@ -129,10 +130,14 @@ def printed(name: str, values: tuple[float, ...], form: str) -> list[float]:
     """What a bound says on the same grid: "theorem", or "lemma" (eq:required_episodes)."""
     factor = name.split(",")[0]
     base = settings.BASE._replace(separation=0.0) if name.endswith("separation 0") else settings.BASE
-    fixed = theory.threshold(base.accuracy, base.separation, base.horizon)
+    fixed = theory.uncertainty_threshold(base.accuracy, base.separation, base.horizon)
     out = []
     for point in points(factor, base, values):
-        stop = fixed if name.endswith("fixed") else theory.threshold(point.accuracy, point.separation, point.horizon)
+        stop = (
+            fixed
+            if name.endswith("fixed")
+            else theory.uncertainty_threshold(point.accuracy, point.separation, point.horizon)
+        )
         size = point.states, point.actions, point.horizon
         if form == "theorem":
             out.append(theory.upper_bound(*size, point.accuracy, point.separation, point.failure))
@@ -142,29 +147,35 @@ def printed(name: str, values: tuple[float, ...], form: str) -> list[float]:
 
 
 def other_worlds() -> list[dict[str, Any]]:
-    """Worlds that are not dense and random, at one threshold: episodes as a share of eq:required_episodes."""
-    stop, failure = settings.STOP, settings.BASE.failure
-    known: list[tuple[str, dict[str, Any]]] = [
+    """Models that are not dense and random, at one threshold: episodes as a share of eq:required_episodes."""
+    stop, failure_prob = settings.STOP, settings.BASE.failure
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("random", {"states": 8, "actions": 3, "horizon": 8}),
-        ("random", {"states": 8, "actions": 3, "horizon": 8, "successors": 2}),
-        ("random", {"states": 8, "actions": 3, "horizon": 8, "successors": 1}),
+        ("random", {"states": 8, "actions": 3, "horizon": 8, "next_states": 2}),
+        ("random", {"states": 8, "actions": 3, "horizon": 8, "next_states": 1}),
         ("riverswim", {"states": 8}),
         ("lock", {"steps": 6}),
         ("hard", {"actions": 6}),
     ]
     rows = []
-    for name, options in known:
-        world = problems.make(name, **options)
-        found = explore(
-            world, threshold=stop, failure=failure, confidence=paper(1.0), counts=selected, engine=batched, growth=1.5
+    for name, options in cases:
+        env = problems.make_model(name, **options)
+        result = explore(
+            env,
+            uncertainty_threshold=stop,
+            failure_prob=failure_prob,
+            bonus=paper_bonus(1.0),
+            counting=selected_pairs,
+            engine=make_batched_engine,
+            replan_growth=1.5,
         )
-        size = world.num_states, world.num_actions, world.horizon
+        size = env.num_states, env.num_actions, env.horizon
         rows.append(
             {
-                "world": name + (f", {options['successors']} next states" if "successors" in options else ""),
+                "world": name + (f", {options['next_states']} next states" if "next_states" in options else ""),
                 "size": size,
-                "episodes": found.episodes,
-                "bound": theory.episode_bound(*size, stop, failure),
+                "episodes": result.num_episodes,
+                "bound": theory.episode_bound(*size, stop, failure_prob),
             }
         )
     return rows

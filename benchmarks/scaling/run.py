@@ -32,7 +32,7 @@ PARTS: dict[str, Callable[[bool], Iterable[dict[str, Any]]]] = {
 }
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """The table of a part."""
     if part in ("needed", "pairs"):
         show(analysis.learning(rows, 100 if quick else settings.DRAWS))
@@ -41,4 +41,4 @@ def told(part: str, rows: Rows, quick: bool) -> None:
 
 
 if __name__ == "__main__":
-    run(__doc__, "scaling", PARTS, told)
+    run(__doc__, "scaling", PARTS, print_rows)

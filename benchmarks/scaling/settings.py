@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """A world's size and what is asked of the algorithm."""
+    """A model's size and what is asked of the algorithm."""
 
     states: int = 4
     actions: int = 3
@@ -29,7 +29,7 @@ ENDS: dict[str, tuple[float, ...]] = {
     "failure": (1e-1, 1e-2, 1e-4, 1e-8),
 }
 STOP = 1e-3
-"""The threshold at which other worlds are compared."""
+"""The threshold at which other models are compared."""
 
 QUICK = ("states", "horizon", "accuracy")
 """Factors of the quick version, which has the first two values of each."""
@@ -70,7 +70,7 @@ PAIR_WORLDS = 8
 DRAWS = 2000
 
 COST_BASE = {"states": 100, "actions": 4, "horizon": 10, "contexts": 2, "episodes": 4000}
-"""The part on CPU time and memory: random worlds with two next states."""
+"""The part on CPU time and memory: random models with two next states."""
 
 COST_FACTORS: dict[str, tuple[int, ...]] = {
     "states": (100, 200, 400),

@@ -2,7 +2,7 @@
 
 python benchmarks/scaling/stages.py SPEC
 
-SPEC is JSON: the sizes of a random world with two next states, the episodes, and which stages. Imports nothing of the
+SPEC is JSON: the sizes of a random model with two next states, the episodes, and which stages. Imports nothing of the
 benchmarks, so that it can be run with the source of another checkout before this one on the path.
 """
 
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import rewardmix as rm
-from rewardmix.planning import plan_markov, usual_work
-from rewardmix.planning.baselines import markov_value
+from rewardmix.evaluation import markov_value
+from rewardmix.planning import default_max_operations, plan_markov
 
 SMALL = {"states": 12, "actions": 3, "horizon": 6, "episodes": 3000}
 """What is run first, so that kernels are compiled."""
@@ -29,9 +29,9 @@ SMALL = {"states": 12, "actions": 3, "horizon": 6, "episodes": 3000}
 
 def memory(key: str) -> float:
     """MiB: VmRSS, what the process has now, or VmHWM, the most since the mark was reset."""
-    found = re.search(rf"{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
-    assert found is not None
-    return int(found[1]) / 1024
+    result = re.search(rf"{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
+    assert result is not None
+    return int(result[1]) / 1024
 
 
 def measured(call: Callable[[], Any], idle: float) -> tuple[Any, dict[str, float]]:
@@ -45,33 +45,35 @@ def measured(call: Callable[[], Any], idle: float) -> tuple[Any, dict[str, float
 def run(spec: dict[str, Any], stages: list[str]) -> dict[str, dict[str, float]]:
     """Every stage on what those before it made."""
     sizes = {name: spec[name] for name in ("states", "actions", "horizon")}
-    contexts, episodes, seed = spec.get("contexts", 2), spec["episodes"], spec.get("seed", 0)
-    world: Any = rm.problems.make("random", **sizes, contexts=contexts, successors=2, seed=seed)
+    num_types, episodes, seed = spec.get("contexts", 2), spec["episodes"], spec.get("seed", 0)
+    env: Any = rm.problems.make_model("random", **sizes, num_types=num_types, next_states=2, seed=seed)
     idle, out = memory("VmRSS"), dict[str, dict[str, float]]()
     if "explore" in stages:
-        explored, out["explore"] = measured(lambda: rm.explore(world, episodes=episodes, seed=seed), idle)
+        explored, out["explore"] = measured(lambda: rm.explore(env, num_episodes=episodes, seed=seed), idle)
     if "recover" in stages:
-        kept, counts = explored.gathered, explored.moments
-        ask: dict[str, Any] = {"moments": counts, "num_contexts": contexts, "seed": seed}
-        found, out["recover"] = measured(lambda: rm.recover(kept, **ask), idle)
+        explored_episodes, counts = explored.episodes, explored.moments
+        ask: dict[str, Any] = {"moments": counts, "num_types": num_types, "seed": seed}
+        result, out["recover"] = measured(lambda: rm.recover(explored_episodes, **ask), idle)
     if "refine" in stages:
         from rewardmix.learning.refinement import refine
 
-        _, out["refine"] = measured(lambda: refine(world, kept, found, episodes=episodes, seed=seed), idle)
+        _, out["refine"] = measured(
+            lambda: refine(env, explored_episodes, result, num_episodes=episodes, seed=seed), idle
+        )
     if "plan" in stages:
-        limit = usual_work(found.model)
-        _, out["plan"] = measured(lambda: rm.plan(found.model, gap=1e-3, work_limit=limit), idle)
+        limit = default_max_operations(result.model)
+        _, out["plan"] = measured(lambda: rm.plan(result.model, gap=1e-3, max_operations=limit), idle)
     if "learn" in stages:
-        ask = {"episodes": episodes, "num_contexts": contexts, "seed": seed, "resamples": 0}
-        learned, out["learn"] = measured(lambda: rm.learn(world, **ask), idle)
-        truth, markov = learned.certificate.truth, plan_markov(learned.model)
-        out["learn"]["share"] = truth.share
-        out["learn"]["floor"] = replace(truth, value=markov_value(markov.policy, world)).share
+        ask = {"num_episodes": episodes, "num_types": num_types, "seed": seed, "num_resamples": 0}
+        learned, out["learn"] = measured(lambda: rm.learn(env, **ask), idle)
+        truth, markov = learned.certificate.true_model, plan_markov(learned.model)
+        out["learn"]["share"] = truth.normalized_score
+        out["learn"]["floor"] = replace(truth, policy_value=markov_value(markov.policy, env)).normalized_score
     return out
 
 
 def main() -> None:
-    """A small world first, then the one that was asked for."""
+    """A small model first, then the one that was asked for."""
     spec = json.loads(sys.argv[1])
     stages = spec.pop("stages")
     run({**SMALL, "contexts": spec.get("contexts", 2)}, stages)

@@ -7,12 +7,12 @@ from benchmarks.record import Rows
 
 def attacks(rows: Rows) -> list[str]:
     """The list of attacks, with counts."""
-    lines = ["| attack | tries | came of it | nothing broke |", "|---|---|---|---|"]
+    lines = ["| attack | tries | responses | passed |", "|---|---|---|---|"]
     for row in rows:
-        came = ", ".join(f"{name}: {count:,}" for name, count in row["answers"].items())
-        lines.append(f"| {row['attack']} | {row['tries']:,} | {came} | {'yes' if row['held'] else '**no**'} |")
-    total, broken = sum(row["tries"] for row in rows), sum(not row["held"] for row in rows)
-    end = "nothing broke" if not broken else f"{broken} of them broke something"
+        responses = ", ".join(f"{name}: {count:,}" for name, count in row["responses"].items())
+        lines.append(f"| {row['attack']} | {row['tries']:,} | {responses} | {'yes' if row['passed'] else '**no**'} |")
+    total, failed = sum(row["tries"] for row in rows), sum(not row["passed"] for row in rows)
+    end = "all passed" if not failed else f"{failed} failed"
     return ["\n".join(lines), f"{len(rows)} attacks with {total:,} tries in all: {end}."]
 
 

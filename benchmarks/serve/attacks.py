@@ -60,11 +60,11 @@ WITH_TOKEN = (
     _attack("every odd value in every field", damage.odd, "200,404,409,422", "422"),
     _attack("bytes that are not HTTP, or two requests in one", damage.garbled, "400,401,404,405,closed", "400"),
     *(_attack(f"injected text: {place}", tries, allowed) for place, (tries, allowed) in intrusion.FIELDS.items()),
-    _attack("keys that another visitor has begun with", intrusion.visitors_keys, "409"),
-    _attack("visitors with odd ids, to be forgotten", intrusion.visitors_forgotten, "forgotten"),
-    _attack("sessions that are begun and abandoned", crowding.abandoned, "200"),
+    _attack("idempotency keys of another user", intrusion.users_keys, "409"),
+    _attack("users with unusual ids, to be deleted", intrusion.users_deleted, "deleted"),
+    _attack("sessions that are started and abandoned", crowding.abandoned, "200"),
     _attack("... and others are answered as before", crowding.answered, "200"),
-    _attack("told again: unknown states as they were said", intrusion.told_again, "the same text"),
+    _attack("unknown states are returned unchanged", intrusion.told_again, "the same text"),
     _attack("pages in a browser: names that were shown", intrusion.pages, "text"),
     _attack("lines of the log", intrusion.log_lines, "one object without a name"),
     _attack("lines of the metrics", intrusion.metrics_lines, "as they should be"),
@@ -75,46 +75,49 @@ WITH_TOKEN = (
 WITHOUT_TOKEN = (
     _attack("requests by a name that another site points here", intrusion.other_hosts, "403"),
     _attack("forms and scripts of other pages", intrusion.other_pages, "405,415"),
-    _attack("sessions beyond --most-open", crowding.too_many, "200,503", "200,503"),
+    _attack("sessions beyond --max-open-sessions", crowding.too_many, "200,503", "200,503"),
     _attack("silent connections beyond --most-connections; others meanwhile", crowding.silent, "200", "200"),
-    _attack("requests beyond --rate", crowding.too_fast, "200,429", "200,429"),
-    _attack("requests beyond --rate, each in the name of another client", crowding.as_others, "429,200", "429"),
+    _attack("requests beyond --rate-limit", crowding.too_fast, "200,429", "200,429"),
+    _attack("requests beyond --rate-limit, each in the name of another client", crowding.as_others, "429,200", "429"),
 )
 
 
-def tried(attack: Attack, target: Target, quick: bool) -> dict[str, Any]:
+def run_attack(attack: Attack, target: Target, quick: bool) -> dict[str, Any]:
     """The row of an attack."""
-    found = Counter(attack.tries(target, quick))
-    held = bool(found) and found.keys() <= attack.allowed and attack.needed <= found.keys()
-    return {"attack": attack.name, "tries": found.total(), "answers": dict(sorted(found.items())), "held": held}
+    result = Counter(attack.tries(target, quick))
+    passed = bool(result) and result.keys() <= attack.allowed and attack.needed <= result.keys()
+    return {"attack": attack.name, "tries": result.total(), "responses": dict(sorted(result.items())), "passed": passed}
 
 
 def rows(quick: bool) -> Iterator[dict[str, Any]]:
     """All attacks."""
-    with attacked("--rate", "1e6") as target:
+    with attacked("--rate-limit", "1e6") as target:
         for attack in WITH_TOKEN:
-            yield tried(attack, target, quick)
+            yield run_attack(attack, target, quick)
     few = ("--most-connections", str(crowding.MOST_CONNECTIONS))
-    with attacked("--rate", "100", "--most-open", "100", *few, token="") as target:
+    with attacked("--rate-limit", "100", "--max-open-sessions", "100", *few, token="") as target:
         for attack in WITHOUT_TOKEN:
-            yield tried(attack, target, quick)
+            yield run_attack(attack, target, quick)
 
 
-def tell(part: str, found: Rows, quick: bool) -> None:
+def print_attacks(part: str, result: Rows, quick: bool) -> None:
     """Print the list; leaves with 1 where something broke."""
-    lines = [[row["attack"], row["tries"], told(row["answers"]), "yes" if row["held"] else "NO"] for row in found]
-    table(["attack", "tries", "came of it", "held"], lines)
-    broken = sum(not row["held"] for row in found)
-    total = sum(row["tries"] for row in found)
-    print(f"{len(found)} attacks, {total:,} tries: listed with counts, {'nothing breaks' if not broken else 'BROKEN'}")
+    lines = [
+        [row["attack"], row["tries"], format_counts(row["responses"]), "yes" if row["passed"] else "NO"]
+        for row in result
+    ]
+    table(["attack", "tries", "responses", "passed"], lines)
+    broken = sum(not row["passed"] for row in result)
+    total = sum(row["tries"] for row in result)
+    print(f"{len(result)} attacks, {total:,} tries: {'all passed' if not broken else f'{broken} FAILED'}")
     if broken:
         sys.exit(1)
 
 
-def told(answers: dict[str, int]) -> str:
+def format_counts(answers: dict[str, int]) -> str:
     """What came of an attack, with counts."""
     return ", ".join(f"{name}: {count:,}" for name, count in answers.items())
 
 
 if __name__ == "__main__":
-    run(__doc__, "serve", {"attacks": rows}, tell, program="attacks")
+    run(__doc__, "serve", {"attacks": rows}, print_attacks, program="attacks")

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rewardmix.service.serving import listening_at
+from rewardmix.service.server import open_socket
 
 TABLE = "CREATE TABLE IF NOT EXISTS bare (number {key}, step INTEGER, reward REAL, state TEXT)"
 
@@ -83,7 +83,7 @@ class Bare:
 
 def main() -> None:
     app = Starlette(routes=[Route("/row", Bare(sys.argv[1]).row, methods=["POST"])])
-    with listening_at("127.0.0.1", 0) as listening:
+    with open_socket("127.0.0.1", 0) as listening:
         print(f"serving at http://127.0.0.1:{listening.getsockname()[1]}, rows", flush=True)
         config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="off")
         uvicorn.Server(config).run(sockets=[listening])

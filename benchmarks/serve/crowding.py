@@ -38,8 +38,8 @@ def heard(
     if body is not None:
         headers["Content-Type"] = "application/json"
     line.request(method, path, None if body is None else json.dumps(body), headers)
-    found = line.getresponse()
-    return found.status, found.read()
+    result = line.getresponse()
+    return result.status, result.read()
 
 
 def guessed(target: Target, quick: bool) -> Iterator[str]:
@@ -48,7 +48,7 @@ def guessed(target: Target, quick: bool) -> Iterator[str]:
     real = json.loads(heard(line, target, "POST", "/v1/sessions", {"state": 0})[1])["session"]
     for _ in range(300 if quick else 10_000):
         yield answer(line, target, "GET", f"/v1/sessions/{secrets.token_urlsafe(24)}")
-    near = [real[:place] + ("A" if real[place] != "A" else "B") + real[place + 1 :] for place in range(len(real))]
+    near = [real[:i] + ("A" if real[i] != "A" else "B") + real[i + 1 :] for i in range(len(real))]
     near += [
         real[:-1],
         real + "A",
@@ -62,10 +62,10 @@ def guessed(target: Target, quick: bool) -> Iterator[str]:
         "%2A",
         "%",
     ]
-    told = {"step": 0, "reward": 1, "state": 0}
+    body = {"step": 0, "reward": 1, "state": 0}
     for id in near:
         yield answer(line, target, "GET", f"/v1/sessions/{id}")
-        yield answer(line, target, "POST", f"/v1/sessions/{id}/steps", told)
+        yield answer(line, target, "POST", f"/v1/sessions/{id}/steps", body)
     line.close()
 
 
@@ -83,9 +83,9 @@ def answered(target: Target, quick: bool) -> Iterator[str]:
     for _ in range(10 if quick else 100):
         status, text = heard(line, target, "POST", "/v1/sessions", {"state": 0})
         yield str(status)
-        place = f"/v1/sessions/{json.loads(text)['session']}/steps"
+        path = f"/v1/sessions/{json.loads(text)['session']}/steps"
         for step in range(4):
-            yield answer(line, target, "POST", place, {"step": step, "reward": 1, "state": None if step == 3 else 1})
+            yield answer(line, target, "POST", path, {"step": step, "reward": 1, "state": None if step == 3 else 1})
     line.close()
 
 
@@ -127,12 +127,12 @@ def _in_one_go(target: Target, sent: bytes, quick: bool) -> Iterator[str]:
         line.sendall(b"".join(named))
     for line in lines:
         line.shutdown(socket.SHUT_WR)
-        found = b""
+        result = b""
         while piece := line.recv(65536):
-            found += piece
+            result += piece
         line.close()
-        for part in found.split(b"HTTP/1.1 ")[1:]:
-            yield part[:3].decode()
+        for chunk in result.split(b"HTTP/1.1 ")[1:]:
+            yield chunk[:3].decode()
 
 
 HALF_HEAD = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nX: "
@@ -154,12 +154,12 @@ def slow(target: Target, quick: bool) -> Iterator[str]:
     while (waiting or takers) and time.monotonic() - began < LONGEST:
         yield answer(other, target, "POST", "/v1/sessions", {"state": random.randrange(3)})
         time.sleep(0.2)
-        left = []
+        still_waiting = []
         for line, sent in waiting:
             end = _ended(line, b"x" if sent else b"")
-            left += [] if end else [(line, sent)]
+            still_waiting += [] if end else [(line, sent)]
             ends += [end] if end else []
-        waiting = left
+        waiting = still_waiting
         ends += ["closed" for line in takers if _reset(line)]
         takers = [line for line in takers if line.fileno() >= 0]
     other.close()
@@ -196,11 +196,11 @@ def _ended(line: socket.socket, more: bytes) -> str:
     try:
         if more:
             line.send(more)
-        found = line.recv(64, socket.MSG_PEEK)
+        result = line.recv(64, socket.MSG_PEEK)
     except BlockingIOError:
         return ""
     except ConnectionError:
-        found = b""
+        result = b""
     line.settimeout(5.0)
     with line:
-        return hear(line).status if found else "closed"
+        return hear(line).status if result else "closed"

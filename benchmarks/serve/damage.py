@@ -21,9 +21,9 @@ MALFORMED = (
     b'{"state": NaN}', b'{"state": Infinity}', b'{"state": -Infinity}', b'{"state": 1e400}', b"[" * 8000,
     b'{"a":' * 2700 + b"1", b'{"state": "\\ud800"}', b'{"state": 0} {"state": 0}', b'{"state": 0', b"\x00" * 100,
     b'{"state": 0x10}', b'{"state": 01}', b'{"state": ' + b"9" * 5000 + b"}",
-    b'{"state": "home", "more": 1}', b'{"hold": 7}', b'{"state": 0, "state": 1}',
+    b'{"state": "home", "more": 1}', b'{"pin": 7}', b'{"state": 0, "state": 1}',
     b'{"step": 0, "reward": 1, "state": 0, "step": 1}',
-    b'{"hold": true, "hold": false}',
+    b'{"pin": true, "pin": false}',
 )  # fmt: skip
 
 GARBLED = (
@@ -49,23 +49,23 @@ GARBLED = (
 )  # fmt: skip
 
 
-def begun(target: Target) -> str:
+def start_session(target: Target) -> str:
     """A session that there is."""
-    told = json.loads(say(target.port, request("POST", "/v1/sessions", b'{"state": 0}')).body)
-    return str(told["session"])
+    session = json.loads(say(target.port, request("POST", "/v1/sessions", b'{"state": 0}')).body)
+    return str(session["session"])
 
 
-def places(target: Target) -> list[str]:
+def list_paths(target: Target) -> list[str]:
     """Addresses that take a body."""
-    return ["/v1/sessions", f"/v1/sessions/{begun(target)}/steps", "/v1/versions/1"]
+    return ["/v1/sessions", f"/v1/sessions/{start_session(target)}/steps", "/v1/versions/1"]
 
 
 def too_large(target: Target, quick: bool) -> Iterator[str]:
     """Beyond what is taken, with and without a length said beforehand."""
-    for place in places(target):
+    for path in list_paths(target):
         for size in (LIMIT + 1, 4 * LIMIT, 1 << 20, 1 << 23):
-            yield say(target.port, request("POST", place, b'{"state": "' + b"x" * size + b'"}')).status
-            yield _in_pieces(target, place, size)
+            yield say(target.port, request("POST", path, b'{"state": "' + b"x" * size + b'"}')).status
+            yield _in_pieces(target, path, size)
     for size in (1 << 17, 1 << 20, 1 << 22):
         yield say(target.port, request("GET", "/v1/sessions/" + "x" * size)).status
         yield say(target.port, request("GET", "/v1/policy", headers=(b"X: " + b"x" * size,))).status
@@ -73,8 +73,8 @@ def too_large(target: Target, quick: bool) -> Iterator[str]:
         yield say(target.port, request("x" * size, "/v1/policy")).status
 
 
-def _in_pieces(target: Target, place: str, size: int) -> str:
-    head = request("POST", place, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+def _in_pieces(target: Target, path: str, size: int) -> str:
+    head = request("POST", path, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     with socket.create_connection(("127.0.0.1", target.port), timeout=30) as line:
         try:
             line.sendall(head)
@@ -87,24 +87,24 @@ def _in_pieces(target: Target, place: str, size: int) -> str:
 
 def malformed(target: Target, quick: bool) -> Iterator[str]:
     """Bodies that nobody can take for what was asked."""
-    for place in places(target):
+    for path in list_paths(target):
         for body in MALFORMED:
-            yield say(target.port, request("POST", place, body)).status
+            yield say(target.port, request("POST", path, body)).status
 
 
 def odd(target: Target, quick: bool) -> Iterator[str]:
     """JSON of the wrong kind, field by field."""
-    id = begun(target)
+    id = start_session(target)
     good = {
-        "/v1/sessions": {"state": 0, "key": "x", "visitor": "y"},
+        "/v1/sessions": {"state": 0, "idempotency_key": "x", "user": "y"},
         f"/v1/sessions/{id}/steps": {"step": 0, "reward": 1, "state": 0},
         "/v1/sessions/nobody/steps": {"step": 0, "reward": 1, "state": 0},
-        "/v1/versions/1": {"hold": False},
+        "/v1/versions/1": {"pin": False},
     }
-    for place, body in good.items():
+    for path, body in good.items():
         for field in body:
             for value in ODD:
-                yield say(target.port, request("POST", place, json.dumps({**body, field: value}).encode())).status
+                yield say(target.port, request("POST", path, json.dumps({**body, field: value}).encode())).status
 
 
 def garbled(target: Target, quick: bool) -> Iterator[str]:
@@ -117,7 +117,7 @@ def garbled(target: Target, quick: bool) -> Iterator[str]:
     yield say(target.port, both).status
     with socket.create_connection(("127.0.0.1", target.port), timeout=30) as line:
         line.sendall(both.replace(b"Connection: close", b"X: x"))
-        told = b""
+        response = b""
         while piece := line.recv(65536):  # it has to close the connection, too
-            told += piece
-    yield "two answers" if told.count(b"HTTP/1.1 ") > 1 else told[9:12].decode()
+            response += piece
+    yield "two answers" if response.count(b"HTTP/1.1 ") > 1 else response[9:12].decode()

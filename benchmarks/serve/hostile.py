@@ -65,9 +65,9 @@ def attacked(*options: str, token: str = TOKEN) -> Iterator[Target]:
     """``rewardmix serve`` with a policy whose states, actions and types have injected names."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        world = problems.make("random", states=len(STATES), actions=len(ACTIONS), horizon=4, seed=0)
+        env = problems.make_model("random", states=len(STATES), actions=len(ACTIONS), horizon=4, seed=0)
         types = tuple(f"type {text}" for text in INJECTED[:2])
-        named = replace(world, state_names=STATES, action_names=ACTIONS, context_names=types)
+        named = replace(env, state_names=STATES, action_names=ACTIONS, type_names=types)
         save(path / "plan.safetensors", plan(named, gap=0.1))
         command = [sys.executable, "-m", "rewardmix", "serve", str(path / "plan.safetensors"), "--port", "0"]
         command += ["--store", str(path / "sessions.sqlite"), *options]
@@ -115,20 +115,20 @@ def say(port: int, sent: bytes, *, seconds: float = 30.0) -> Heard:
 
 def hear(line: socket.socket) -> Heard:
     """The answer on a connection."""
-    found = b""
+    result = b""
     with contextlib.suppress(ConnectionError):
-        while not _whole(found):
+        while not _whole(result):
             piece = line.recv(65536)
             if not piece:
                 break
-            found += piece
-    status = re.match(rb"HTTP/1\.1 (\d{3}) ", found)
-    head, _, body = found.partition(b"\r\n\r\n")
+            result += piece
+    status = re.match(rb"HTTP/1\.1 (\d{3}) ", result)
+    head, _, body = result.partition(b"\r\n\r\n")
     return Heard(status[1].decode() if status else "closed", head, body)
 
 
-def _whole(found: bytes) -> bool:
-    head, gap, body = found.partition(b"\r\n\r\n")
+def _whole(result: bytes) -> bool:
+    head, gap, body = result.partition(b"\r\n\r\n")
     length = re.search(rb"\r\ncontent-length: *(\d+)", head.lower())
     return bool(gap) and length is not None and len(body) >= int(length[1])
 
@@ -144,8 +144,8 @@ def request(
     kind: str = "application/json",
 ) -> bytes:
     """A request as bytes, with nothing made safe."""
-    place = path if isinstance(path, bytes) else path.encode()
-    lines = [method.encode() + b" " + place + b" HTTP/1.1", b"Host: " + host.encode(), *headers]
+    path_bytes = path if isinstance(path, bytes) else path.encode()
+    lines = [method.encode() + b" " + path_bytes + b" HTTP/1.1", b"Host: " + host.encode(), *headers]
     lines += [b"Authorization: Bearer " + token.encode()] if token else []
     if body is not None:
         lines += [b"Content-Type: " + kind.encode(), b"Content-Length: " + str(len(body)).encode()]

@@ -15,10 +15,10 @@ from pathlib import Path
 from unittest import mock
 from urllib.parse import quote
 
-from benchmarks.serve.damage import begun
+from benchmarks.serve.damage import start_session
 from benchmarks.serve.hostile import ACTIONS, FORGED, INJECTED, STATES, TOKEN, Target, request, say
 from rewardmix.service import export_log
-from rewardmix.service.openapi import description
+from rewardmix.service.openapi import make_openapi
 
 METRIC = re.compile(r'rewardmix_[a-z_]+(\{(arm|status|le)="[\w.+]+"\})? -?[\d.e+-]+|# (HELP|TYPE) rewardmix_[a-z_]+ .+')
 """Lines that there may be; what is injected has other words in its labels."""
@@ -27,11 +27,11 @@ EVENTS = {"request", "Invalid HTTP request received."}
 
 def closed_operations() -> Iterator[tuple[str, str, bytes | None]]:
     """(method, address, body) of everything that needs the token."""
-    for path, ways in description()["paths"].items():
+    for path, ways in make_openapi()["paths"].items():
         for method, does in ways.items():
             if method != "parameters" and does.get("security") != []:
-                place = re.sub(r"\{\w+\}", "1", path)
-                yield method.upper(), place, b"{}" if "requestBody" in does else None
+                address = re.sub(r"\{\w+\}", "1", path)
+                yield method.upper(), address, b"{}" if "requestBody" in does else None
 
 
 def no_token(target: Target, quick: bool) -> Iterator[str]:
@@ -44,15 +44,15 @@ def wrong_tokens(target: Target, quick: bool) -> Iterator[str]:
     """Tokens that are nearly right, and right ones where they do not count."""
     near = ["Bearer", "Bearer ", TOKEN, f"Basic {TOKEN}", f"Token {TOKEN}", f"Bearer  {TOKEN}x", f"Bearer {TOKEN} x"]
     near += [
-        f"Bearer {one}"
-        for one in (TOKEN[:-1], TOKEN[1:], TOKEN.upper(), TOKEN[::-1], f"x{TOKEN}", "é" * 20, "x" * 9000)
+        f"Bearer {token}"
+        for token in (TOKEN[:-1], TOKEN[1:], TOKEN.upper(), TOKEN[::-1], f"x{TOKEN}", "é" * 20, "x" * 9000)
     ]
     near += [f"Bearer {TOKEN[:count]}" for count in range(1, len(TOKEN))]
-    given: list[tuple[bytes, ...]] = [(b"Authorization: " + one.encode(),) for one in near]
-    given += [(b"X-Token: " + TOKEN.encode(),), (b"Cookie: token=" + TOKEN.encode(),)]
-    given += [(b"Proxy-Authorization: Bearer " + TOKEN.encode(),), (b"Authorization: Bearer \xff\xfe",)]
+    all_headers: list[tuple[bytes, ...]] = [(b"Authorization: " + token.encode(),) for token in near]
+    all_headers += [(b"X-Token: " + TOKEN.encode(),), (b"Cookie: token=" + TOKEN.encode(),)]
+    all_headers += [(b"Proxy-Authorization: Bearer " + TOKEN.encode(),), (b"Authorization: Bearer \xff\xfe",)]
     for method, path, body in closed_operations():
-        for headers in given:
+        for headers in all_headers:
             yield say(target.port, request(method, path, body, headers, token="")).status
         yield say(target.port, request(method, f"{path}?token={quote(TOKEN)}", body, token="")).status
 
@@ -63,41 +63,41 @@ def compared(target: Target, quick: bool) -> Iterator[str]:
 
     from starlette.requests import Request
 
-    from rewardmix.service.api import Door
-    from rewardmix.service.messages import Refusal
+    from rewardmix.service.api import Authentication
+    from rewardmix.service.request_schema import ApiError
 
-    door = Door(TOKEN)
+    auth = Authentication(TOKEN)
     for right in range(len(TOKEN)):
         guess = TOKEN[:right].ljust(len(TOKEN), "#").encode()
         scope = {"type": "http", "headers": [(b"authorization", b"Bearer " + guess)]}
         with mock.patch("hmac.compare_digest", wraps=hmac.compare_digest) as spy:
             try:
-                door.check(Request(scope))
+                auth.check(Request(scope))
                 yield "let in"
-            except Refusal:
+            except ApiError:
                 yield "compared whole" if spy.call_args_list == [mock.call(guess, TOKEN.encode())] else "otherwise"
 
 
 ODD_IDS = ("https://shop/u/7", "a/1", "/", "a//b", "..", "../x", "%2F", "%", "?", "#", " ", "é", "\x00", "x" * 200)
 
 
-def visitors_keys(target: Target, quick: bool) -> Iterator[str]:
-    """Keys that somebody else has begun with, of visitors who differ or are not said."""
-    whose = [{"visitor": name} for name in ("ann", "bert", "ANN", " ann")] + [{}]
-    for place, first in enumerate(whose):
-        for other in whose:
-            body = {"state": 0, "key": f"visit {place}"}
+def users_keys(target: Target, quick: bool) -> Iterator[str]:
+    """Send idempotency keys of sessions of another user, or of none."""
+    owners = [{"user": name} for name in ("ann", "bert", "ANN", " ann")] + [{}]
+    for index, first in enumerate(owners):
+        for other in owners:
+            body = {"state": 0, "idempotency_key": f"key {index}"}
             _posted(target, "/v1/sessions", {**body, **first})
             if other != first:
                 yield _posted(target, "/v1/sessions", {**body, **other})
 
 
-def visitors_forgotten(target: Target, quick: bool) -> Iterator[str]:
-    """Visitors whose ids are hard to put into an address."""
+def users_deleted(target: Target, quick: bool) -> Iterator[str]:
+    """Delete users whose ids are difficult to encode in a path."""
     for id in ODD_IDS:
-        _posted(target, "/v1/sessions", {"state": 0, "visitor": id})
-        told = say(target.port, request("DELETE", f"/v1/visitors/{quote(id, safe='')}")).body
-        yield "forgotten" if told == b'{"deleted": 1}' else "kept"
+        _posted(target, "/v1/sessions", {"state": 0, "user": id})
+        body = say(target.port, request("DELETE", f"/v1/users/{quote(id, safe='')}")).body
+        yield "deleted" if body == b'{"deleted": 1}' else "kept"
 
 
 def _posted(target: Target, path: str, body: object) -> str:
@@ -121,9 +121,9 @@ def as_first_state(target: Target, text: str) -> Iterator[str]:
 
 
 def as_next_state(target: Target, text: str) -> Iterator[str]:
-    place = f"/v1/sessions/{begun(target)}/steps"
-    yield _posted(target, place, {"step": 0, "reward": 1, "state": text})
-    yield _posted(target, place, {"step": 1, "reward": 1, "state": None})
+    path = f"/v1/sessions/{start_session(target)}/steps"
+    yield _posted(target, path, {"step": 0, "reward": 1, "state": text})
+    yield _posted(target, path, {"step": 1, "reward": 1, "state": None})
 
 
 def as_known_state(target: Target, text: str) -> Iterator[str]:
@@ -151,9 +151,9 @@ def in_line(text: str) -> bytes:
 Put = Callable[[Target, str], Iterator[str]]
 
 
-def _one(made: Callable[[str], bytes]) -> Put:
+def _one(make_request: Callable[[str], bytes]) -> Put:
     def put(target: Target, text: str) -> Iterator[str]:
-        yield _quiet(target, made(text))
+        yield _quiet(target, make_request(text))
 
     return put
 
@@ -170,22 +170,25 @@ _PUT: dict[str, tuple[Put, str]] = {
     "first state": (as_first_state, "200"),
     "next state": (as_next_state, "200"),
     "state that the policy knows": (as_known_state, "200"),
-    "key": (_one(lambda text: request("POST", "/v1/sessions", json.dumps({"state": 0, "key": text}).encode())), "200"),
-    "visitor": (
-        _one(lambda text: request("POST", "/v1/sessions", json.dumps({"state": 0, "visitor": text}).encode())),
+    "idempotency key": (
+        _one(lambda text: request("POST", "/v1/sessions", json.dumps({"state": 0, "idempotency_key": text}).encode())),
+        "200",
+    ),
+    "user": (
+        _one(lambda text: request("POST", "/v1/sessions", json.dumps({"state": 0, "user": text}).encode())),
         "200",
     ),
     "name of a field": (
         _one(lambda text: request("POST", "/v1/sessions", json.dumps({"state": 0, text: 1}).encode())),
         "422",
     ),
-    "step, reward and hold": (
+    "step, reward and pin": (
         lambda target, text: (
             _posted(target, place, body)
             for place, body in (
                 ("/v1/sessions/x/steps", {"step": text, "reward": 1, "state": 0}),
                 ("/v1/sessions/x/steps", {"step": 0, "reward": text, "state": 0}),
-                ("/v1/versions/1", {"hold": text}),
+                ("/v1/versions/1", {"pin": text}),
             )
         ),
         "422",
@@ -193,10 +196,10 @@ _PUT: dict[str, tuple[Put, str]] = {
     "whole body": (_one(lambda text: request("POST", "/v1/sessions", text.encode())), "400"),
     "session id": (_one(lambda text: request("GET", f"/v1/sessions/{quote(text, safe='')}")), "404"),
     "session id, as it is": (_one(lambda text: request("GET", b"/v1/sessions/" + in_line(text))), "400,404"),
-    "visitor to forget": (_one(lambda text: request("DELETE", f"/v1/visitors/{quote(text, safe='')}")), "200,404"),
+    "user to delete": (_one(lambda text: request("DELETE", f"/v1/users/{quote(text, safe='')}")), "200,404"),
     "number of a version": (_one(lambda text: request("POST", f"/v1/versions/{quote(text, safe='')}", b"{}")), "404"),
-    "address": (_one(lambda text: request("GET", f"/{quote(text, safe='')}")), "404"),
-    "address, as it is": (_one(lambda text: request("GET", b"/" + in_line(text))), "400,404"),
+    "path": (_one(lambda text: request("GET", f"/{quote(text, safe='')}")), "404"),
+    "path, as it is": (_one(lambda text: request("GET", b"/" + in_line(text))), "400,404"),
     "query": (_one(lambda text: request("GET", b"/v1/policy?" + in_line(text))), "200,400"),
     "method": (_one(lambda text: request(FORGED + quote(text, safe=""), "/v1/policy")), "400,405"),
     "headers": (as_header, "200,400,401"),
@@ -215,20 +218,20 @@ def told_again(target: Target, quick: bool) -> Iterator[str]:
         first = json.loads(
             say(target.port, request("POST", "/v1/sessions", json.dumps({"state": state}).encode())).body
         )
-        known = first["action"] in ACTIONS
-        shown = json.loads(say(target.port, request("GET", f"/v1/sessions/{first['session']}")).body)
-        yield "the same text" if known and shown["history"][0]["state"] == state else "another text"
+        known_action = first["action"] in ACTIONS
+        session = json.loads(say(target.port, request("GET", f"/v1/sessions/{first['session']}")).body)
+        yield "the same text" if known_action and session["history"][0]["state"] == state else "another text"
 
 
 def log_lines(target: Target, quick: bool) -> Iterator[str]:
     """Every line is one JSON object of a kind that there is, and none of what was said is in it."""
     for line in target.log.read_bytes().split(b"\n")[:-1]:
         try:
-            found = json.loads(line)
+            result = json.loads(line)
         except ValueError:
             yield "no JSON"
             continue
-        plain = isinstance(found, dict) and found.get("event") in EVENTS and line.isascii()
+        plain = isinstance(result, dict) and result.get("event") in EVENTS and line.isascii()
         hidden = FORGED.encode() not in line and TOKEN.encode() not in line and b"state " not in line
         yield "one object without a name" if plain and hidden else "forged"
 
@@ -245,7 +248,7 @@ def exported(target: Target, quick: bool) -> Iterator[str]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
-        export_log(target.store, path, skip_bad=1.0)  # attacks name states that there are not
+        export_log(target.store, path, drop_invalid=1.0)  # attacks name states that there are not
         columns = pyarrow.parquet.read_table(path).to_pydict()
     for state, action in zip(columns["state"], columns["action"], strict=True):
         yield "a name of the policy" if state in STATES and action in ACTIONS else "another name"
@@ -266,31 +269,34 @@ def pages(target: Target, quick: bool) -> list[str]:
     In a thread of its own: one in which another browser is driven has no room for this one.
     """
     with ThreadPoolExecutor(1) as threads:
-        return threads.submit(_shown, target).result()
+        return threads.submit(_show_pages, target).result()
 
 
-def _shown(target: Target) -> list[str]:
+def _show_pages(target: Target) -> list[str]:
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    own = f"http://127.0.0.1:{target.port}/"
+    origin = f"http://127.0.0.1:{target.port}/"
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         tab, trouble = browser.new_page(), list[str]()
         tab.on("dialog", lambda dialog: (trouble.append("ran"), dialog.dismiss()))
         tab.on("pageerror", lambda error: trouble.append("failed"))
-        tab.on("request", lambda one: one.url.startswith((own, "data:")) or trouble.append("asked elsewhere"))
-        tab.goto(own)
+        tab.on(
+            "request",
+            lambda page_request: page_request.url.startswith((origin, "data:")) or trouble.append("asked elsewhere"),
+        )
+        tab.goto(origin)
         tab.fill("#token", TOKEN)
         tab.keyboard.press("Enter")
-        tab.wait_for_selector("#alarms li.loud")
-        shown = tab.inner_text("body")
+        tab.wait_for_selector("#alarms li.alarm")
+        text = tab.inner_text("body")
         inside = tab.locator("img, iframe, object, embed, [onerror], [onmouseover], svg script").count()
         scripts = tab.locator("script").count()
-        tab.goto(f"{own}v1/docs")
+        tab.goto(f"{origin}v1/docs")
         tab.wait_for_selector("h2")
         browser.close()
-    return ["text"] * shown.count(FORGED) + trouble + ["an element"] * (inside + scripts - 1)
+    return ["text"] * text.count(FORGED) + trouble + ["an element"] * (inside + scripts - 1)
 
 
 def other_hosts(target: Target, quick: bool) -> Iterator[str]:

@@ -26,9 +26,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.record import Rows, record, table
-from benchmarks.serve.load import visit, with_bare, with_service
+from benchmarks.serve.load import run_users, with_bare, with_service
 
-VISITORS = (1, 16, 64)
+NUM_USERS = (1, 16, 64)
 SIZES = {"cpu": 5, "throughput": 1, "p99": 5}
 """Figure -> neighbouring turns that make one ratio: ticks of CPU time are coarse, and a turn has few slow requests."""
 WARM_SESSIONS = 400
@@ -40,8 +40,8 @@ LIMITS = {"throughput": ("at least", 0.6), "p99": ("at most", 2.0)}
 @contextlib.contextmanager
 def running(command: list[str]) -> Iterator[tuple[int, int]]:
     """(process id, port) of a server that answers. Its log is made but kept nowhere: the disk is for the store."""
-    whole = [sys.executable, "-m", *command]
-    process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    arguments = [sys.executable, "-m", *command]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -61,53 +61,53 @@ def cpu_of(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(server: tuple[int, int], play: Any, visitors: int, sessions: int, seed: int) -> dict[str, Any]:
+def measured(server: tuple[int, int], play: Any, users: int, sessions: int, seed: int) -> dict[str, Any]:
     """One turn."""
     process, port = server
     before = cpu_of(process)
-    elapsed, seconds = asyncio.run(visit(port, play, visitors, sessions, seed))
+    elapsed, seconds = asyncio.run(run_users(port, play, users, sessions, seed))
     return {"requests": len(seconds), "cpu": cpu_of(process) - before, "elapsed": elapsed, "seconds": sorted(seconds)}
 
 
-def turns(service: tuple[int, int], bare: tuple[int, int], visitors: int, quick: bool) -> Iterator[dict[str, Any]]:
+def turns(service: tuple[int, int], bare: tuple[int, int], users: int, quick: bool) -> Iterator[dict[str, Any]]:
     """Pairs of turns, the order changing."""
-    sessions, count = max(visitors, 5), 10 if quick else 20
+    sessions, count = max(users, 5), 10 if quick else 20
     for number in range(count):
         both = [("service", service, with_service), ("bare", bare, with_bare)]
         if number % 2:
             both.reverse()
-        yield {name: measured(server, play, visitors, sessions, number) for name, server, play in both}
+        yield {name: measured(server, play, users, sessions, number) for name, server, play in both}
 
 
 def blocks(pairs: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
     """Neighbouring turns taken together."""
-    found = []
+    result = []
     for at in range(0, len(pairs) - size + 1, size):
         block: dict[str, Any] = {}
         for who in ("service", "bare"):
             ours = [pair[who] for pair in pairs[at : at + size]]
-            count = sum(one["requests"] for one in ours)
-            seconds = sorted(second for one in ours for second in one["seconds"])
+            count = sum(turn["requests"] for turn in ours)
+            seconds = sorted(second for turn in ours for second in turn["seconds"])
             block[who] = {
                 "requests": count,
-                "cpu": sum(one["cpu"] for one in ours) / count,
-                "throughput": count / sum(one["elapsed"] for one in ours),
+                "cpu": sum(turn["cpu"] for turn in ours) / count,
+                "throughput": count / sum(turn["elapsed"] for turn in ours),
                 "p50": seconds[count // 2],
                 "p99": seconds[math.ceil(0.99 * count) - 1],
             }
-        found.append(block)
-    return found
+        result.append(block)
+    return result
 
 
-def compared(pairs: list[dict[str, Any]], visitors: int) -> Iterator[dict[str, Any]]:
+def compared(pairs: list[dict[str, Any]], users: int) -> Iterator[dict[str, Any]]:
     """A row for each figure: median of the ratios, its interval, and what both were in the middle."""
     for name, size in SIZES.items():
-        found = blocks(pairs, size)
-        each = sorted(block["service"][name] / block["bare"][name] for block in found if block["bare"][name] > 0)
+        result = blocks(pairs, size)
+        each = sorted(block["service"][name] / block["bare"][name] for block in result if block["bare"][name] > 0)
         lower, upper = _band(each)
-        both = {who: median(block[who][name] for block in found) for who in ("service", "bare")}
-        yield {"visitors": visitors, "figure": name, "ratio": median(each), "lower": lower, "upper": upper,
-               "ratios": len(each), "requests": found[0]["bare"]["requests"], **both}  # fmt: skip
+        both = {who: median(block[who][name] for block in result) for who in ("service", "bare")}
+        yield {"users": users, "figure": name, "ratio": median(each), "lower": lower, "upper": upper,
+               "ratios": len(each), "requests": result[0]["bare"]["requests"], **both}  # fmt: skip
 
 
 def _band(ordered: list[float]) -> tuple[float, float]:
@@ -124,15 +124,15 @@ def tell(part: str, rows: Rows) -> bool:
     lines, good = [], True
     for row in rows:
         word, limit = LIMITS.get(row["figure"], ("", 0.0)) if part != "memory" else ("", 0.0)
-        kept = not word or (row["ratio"] >= limit if word == "at least" else row["ratio"] <= limit)
-        good &= kept
+        holds = not word or (row["ratio"] >= limit if word == "at least" else row["ratio"] <= limit)
+        good &= holds
         scale = 1.0 if row["figure"] == "throughput" else 1e3
-        asked = f"{word} {limit:g}: {'yes' if kept else 'NO'}" if word else "told only"
+        limit_text = f"{word} {limit:g}: {'yes' if holds else 'NO'}" if word else "told only"
         figures = [f"{row[who] * scale:.3g}" for who in ("service", "bare")]
         band = f"{row['lower']:.2f} to {row['upper']:.2f}"
-        lines.append([str(row["visitors"]), UNITS[row["figure"]], *figures, f"{row['ratio']:.2f}", band, asked])
+        lines.append([str(row["users"]), UNITS[row["figure"]], *figures, f"{row['ratio']:.2f}", band, limit_text])
     print(f"== {part}")
-    table(["visitors at a time", "figure", "service", "bare", "ratio", "95 % of the median", "asked for"], lines)
+    table(["concurrent users", "figure", "service", "bare", "ratio", "95 % of the median", "asked for"], lines)
     return good
 
 
@@ -147,26 +147,26 @@ def run_part(part: str, store: str, quick: bool) -> Rows:
         service = stack.enter_context(running(serve))
         bare = stack.enter_context(running(["benchmarks.serve.bare", store or f"{top}/rows.sqlite"]))
         for server, play in ((service, with_service), (bare, with_bare)):
-            measured(server, play, max(VISITORS), WARM_SESSIONS, 10**6)
+            measured(server, play, max(NUM_USERS), WARM_SESSIONS, 10**6)
         rows = []
-        for visitors in VISITORS:
-            rows += compared(list(turns(service, bare, visitors, quick)), visitors)
+        for users in NUM_USERS:
+            rows += compared(list(turns(service, bare, users, quick)), users)
         return rows
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--parts", default="disk,memory")
-    asked.add_argument("--store", default="", help="address of a PostgreSQL; left out, SQLite files")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--parts", default="disk,memory")
+    parser.add_argument("--store", default="", help="address of a PostgreSQL; left out, SQLite files")
+    args = parser.parse_args()
     good = True
-    for part in ["postgresql"] if given.store else given.parts.split(","):
-        rows = run_part(part, given.store, given.quick)
+    for part in ["postgresql"] if args.store else args.parts.split(","):
+        rows = run_part(part, args.store, args.quick)
         good &= tell(part, rows)
-        if not given.quick:
+        if not args.quick:
             record("serve", part, rows)
-    sys.exit(not good and not given.quick)
+    sys.exit(not good and not args.quick)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 
 from benchmarks.record import cpu_seconds, record, table
-from rewardmix import make_env, problems, simulate, uniform
-from rewardmix.environments import RewardMixingVectorEnv, play
+from rewardmix import make_env, problems, simulate, uniform_policy
+from rewardmix.environments import RewardMixingVectorEnv, rollout
 
 TARGET = 3e6
 SIZES = [(3, 2, 4), (10, 4, 8), (50, 5, 10)]
@@ -31,12 +31,12 @@ def main() -> None:
     count, few = (200_000, 300) if quick else (1_000_000, 2000)
     rows = []
     for states, actions, horizon in SIZES:
-        model = problems.make("random", states=states, actions=actions, horizon=horizon)
-        policy = uniform(model)
+        model = problems.make_model("random", states=states, actions=actions, horizon=horizon)
+        policy = uniform_policy(model)
         simulate(policy, model, 10)
         compiled = count / cpu_seconds(lambda m=model, p=policy: simulate(p, m, count), 7)
         vectorised = 20_000 / cpu_seconds(lambda m=model: numpy_episodes(m, 20_000), 3)
-        stepwise = few / cpu_seconds(lambda m=model, p=policy: play(make_env(m), p, few), 3)
+        stepwise = few / cpu_seconds(lambda m=model, p=policy: rollout(make_env(m), p, few), 3)
         measured = {"compiled": compiled, "numpy": vectorised, "gymnasium": stepwise}
         rows.append({"size": [states, actions, horizon], **measured, "ratio_to_numpy": compiled / vectorised})
     table(["(S, A, H)", "compiled", "NumPy", "Gymnasium", "compiled / NumPy"], [list(row.values()) for row in rows])

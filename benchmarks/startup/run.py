@@ -51,14 +51,14 @@ def measured(source: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true")
-    asked.add_argument("--before", type=Path, help="a checkout to compare with")
-    asked.add_argument("--rounds", type=int, default=3)
-    given = asked.parse_args()
-    sources = {"before": given.before} if given.before else {}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--before", type=Path, help="a checkout to compare with")
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    sources = {"before": args.before} if args.before else {}
     rows = []
-    for number in range(1 if given.quick else given.rounds):
+    for number in range(1 if args.quick else args.rounds):
         for name, source in {**sources, "after": HERE}.items():
             rows.append({"round": number, "source": name, **measured(source)})
             print(rows[-1], file=sys.stderr, flush=True)
@@ -66,13 +66,15 @@ def main() -> None:
         name: {job: statistics.median(row[job] for row in rows if row["source"] == name) for job in JOBS}
         for name in [*sources, "after"]
     }
-    shown = [[job, *(f"{middle[name][job]:.2f}" for name in middle)] for job in JOBS]
-    if given.before:
-        shown = [[*line, f"{middle['after'][line[0]] / middle['before'][line[0]]:.2f}"] for line in shown]
-    table(["CPU seconds, median", *middle, *["ratio"] * bool(given.before)], shown)
-    if not given.quick:
-        folder = str(given.before)
-        sys.argv = ["CHECKOUT" if part == folder else part for part in sys.argv]  # a place on this machine is nobody's
+    lines = [[job, *(f"{middle[name][job]:.2f}" for name in middle)] for job in JOBS]
+    if args.before:
+        lines = [[*line, f"{middle['after'][line[0]] / middle['before'][line[0]]:.2f}"] for line in lines]
+    table(["CPU seconds, median", *middle, *["ratio"] * bool(args.before)], lines)
+    if not args.quick:
+        folder = str(args.before)
+        sys.argv = [
+            "CHECKOUT" if argument == folder else argument for argument in sys.argv
+        ]  # a place on this machine is nobody's
         record("startup", "fresh home", rows)
 
 

@@ -17,10 +17,10 @@ def torn(rows: Rows) -> list[str]:
         gains = np.array([row["gain"] * row["sessions"] for row in group])
         errors = np.array([row["error"] * row["sessions"] for row in group])
         taken = np.array([row["found"] > 1 for row in group])
-        said = [short(np.mean(more), 2) for more in (gains > -errors, gains > 1.0, taken)]
+        text = [short(np.mean(more), 2) for more in (gains > -errors, gains > 1.0, taken)]
         largest = [f"{value:.1f}" for value in (np.quantile(gains, 0.95), gains.max())]
-        lines.append([kind, len(group), *said, *largest])
-    columns = ["torn log", "logs", *settings.RULES, "95 % of gains, nats in all", "largest"]
+        lines.append([kind, len(group), *text, *largest])
+    columns = ["log", "logs", *settings.RULES, "95 % of gains, total nats", "largest"]
     return [grid(columns, lines)]
 
 
@@ -43,10 +43,10 @@ def cost(rows: Rows) -> list[str]:
                 cells += [" ".join(str(row["found"]) for row in ones), short(np.mean(shares(ones)))]
             lines.append([f"{size:,}", types, *cells])
     lost = shares(rows)
-    mean, most = short(np.mean(lost), 4), short(max(lost))
-    told = f"On average over all {len(rows)} logs {mean} of the gain is lost, at most {most}."
-    columns = ["episodes", "types", "found in the shop", "lost", "found in random worlds", "lost"]
-    return [grid(columns, lines), told]
+    mean, max_lost = short(np.mean(lost), 4), short(max(lost))
+    text = f"On average over all {len(rows)} logs {mean} of the adaptivity gain is lost, at most {max_lost}."
+    columns = ["episodes", "types", "selected in the shop", "lost", "selected in random models", "lost"]
+    return [grid(columns, lines), text]
 
 
 def households(rows: Rows) -> list[str]:
@@ -59,10 +59,10 @@ def households(rows: Rows) -> list[str]:
         error = error_of([row["auto"] - row[best] for row in group])
         cells = [short(means[number], 2) for number in numbers]
         lines.append([product, *cells, f"{means['auto'] - means[best]:+.3f}", short(error)])
-    return [grid(["product", *numbers, "auto above the best", "standard error"], lines)]
+    return [grid(["product", *numbers, "auto minus the best", "standard error"], lines)]
 
 
-def told(part: str, rows: Rows, quick: bool) -> None:
+def print_rows(part: str, rows: Rows, quick: bool) -> None:
     """Print what the rows of a part tell."""
     show({"torn": torn, "worlds": cost, "coupons": households}[part](rows))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 TRUE_TYPES = (1, 2, 3, 4)
 SIZES = (2000, 20_000)
 SEEDS = 3
-"""Of each world, number of types and number of episodes."""
+"""Of each model, number of types and number of episodes."""
 
 RANDOM = {"states": 5, "actions": 3, "horizon": 6}
 SHARES = {1: (0.5, 0.5), 2: (0.6, 0.4), 3: (0.4, 0.35, 0.25), 4: (0.3, 0.3, 0.2, 0.2)}

@@ -1,33 +1,34 @@
-"""Pictures are drawn before the pages are read, and shown by the directive ``picture``.
+"""Draw the pictures before the pages are read; the directive ``picture`` shows one.
 
-It puts an image on a light card that can be moved sideways where the screen is narrow.
+The image has a light background and scrolls sideways on narrow screens.
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 
-def card(path, words):
-    """The image in its box."""
-    return nodes.container("", nodes.image("", uri=path, alt=words), classes=["picture"])
+def make_card(path, alt):
+    """Make an image in a box."""
+    return nodes.container("", nodes.image("", uri=path, alt=alt), classes=["picture"])
 
 
 class Picture(SphinxDirective):
-    """``path`` with ``:alt:`` words for those who do not see it."""
+    """Show ``path``, relative to the folder of the documents, with ``:alt:`` as its text."""
 
     required_arguments = 1
-    option_spec = {"alt": directives.unchanged_required}  # noqa: RUF012 - docutils reads it, nobody writes it
+    option_spec: ClassVar = {"alt": directives.unchanged_required}
 
     def run(self):
-        """One box."""
-        return [card(self.arguments[0], self.options["alt"])]
+        """Make the box."""
+        return [make_card(f"/{self.arguments[0]}", self.options["alt"])]
 
 
 def draw(app):
-    """Draw everything that is missing or older than what it is drawn from."""
+    """Draw all pictures if one is missing or older than its sources."""
     root = Path(app.confdir).parent
     from docs.pictures import make
 
@@ -36,14 +37,14 @@ def draw(app):
         *root.glob("benchmarks/**/*.py"),
         *root.glob("docs/pictures/*.py"),
     ]
-    drawn = [make.BUILT / f"{name}.svg" for name in make.names()]
+    pictures = [make.BUILT / f"{name}.svg" for name in make.names()]
     newest = max(path.stat().st_mtime for path in sources)
-    if not all(path.is_file() and path.stat().st_mtime >= newest for path in drawn):
+    if not all(path.is_file() and path.stat().st_mtime >= newest for path in pictures):
         make.draw()
 
 
 def setup(app):
-    """Sphinx calls this."""
+    """Register the directive with Sphinx."""
     app.connect("builder-inited", draw)
     app.add_directive("picture", Picture)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

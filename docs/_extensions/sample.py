@@ -1,4 +1,4 @@
-"""A live sample of the report: the shop is learned when the pages are built, and its page is put beside them."""
+"""Write a sample report: learn the shop when the pages are built, and put its report beside them."""
 
 from pathlib import Path
 
@@ -6,25 +6,25 @@ EPISODES = 2000
 
 
 def learn_sample(app):
-    """Write ``_sample/sample/report.html`` where it is missing or older than what draws it."""
+    """Write ``_sample/sample/report.html`` if it is missing or older than the source of the report."""
     target = Path(app.confdir) / "_sample" / "sample" / "report.html"
     sources = (Path(app.confdir).parent / "src" / "rewardmix" / "report").glob("*")
     if target.is_file() and target.stat().st_mtime >= max(path.stat().st_mtime for path in sources):
         return
     import rewardmix as rm
-    from rewardmix.report.findings import learned_findings, with_names
-    from rewardmix.report.folder import write_folder
+    from rewardmix.report.report_data import report_data_from_learn, set_report_type_names
+    from rewardmix.report.run_folder import write_run
 
-    shop = rm.problems.make("shop")
-    learned = rm.learn(shop, episodes=EPISODES)
-    likes = learned.model.rewards[:, 0, :2].argmax(axis=1)  # on the home page: outdoor, or reading
-    names = tuple(("outdoor", "reading")[like] for like in likes)
-    command = f"rewardmix learn shop --episodes {EPISODES} --names {','.join(names)}"
-    found = learned_findings(learned, title="shop", truth=shop, command=command, settings={"seed": 0})
-    write_folder(target.parent, with_names(found, names))
+    shop = rm.problems.make_model("shop")
+    result = rm.learn(shop, num_episodes=EPISODES)
+    preferred = result.model.rewards[:, 0, :2].argmax(axis=1)  # on the home page: outdoor, or reading
+    names = tuple(("outdoor", "reading")[action] for action in preferred)
+    command = f"rewardmix learn shop --num-episodes {EPISODES} --type-names {','.join(names)}"
+    data = report_data_from_learn(result, title="shop", true_model=shop, command=command, settings={"seed": 0})
+    write_run(target.parent, set_report_type_names(data, names))
 
 
 def setup(app):
-    """Sphinx calls this."""
+    """Write the sample when the builder starts."""
     app.connect("builder-inited", learn_sample)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""After the build: pages load nothing from elsewhere, links lead to a page and a place there, images have words."""
+"""Check the built pages: nothing is loaded from other hosts, links have targets, images have alternative texts."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,33 +10,33 @@ LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source
 
 
 class Page(HTMLParser):
-    """What a page loads, links to, and can be linked at."""
+    """Collect what a page loads, its links, its anchors and its images without alternative text."""
 
     def __init__(self, path):
         super().__init__()
-        self.loads, self.links, self.places, self.mute = [], [], {""}, []
+        self.loads, self.links, self.anchors, self.unlabeled = [], [], {""}, []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
-        """Collect."""
-        found = dict(attributes)
-        if found.get(LOADS.get(tag, "")):
-            self.loads.append(found[LOADS[tag]])
-        if tag == "img" and not found.get("alt"):
-            self.mute.append(found.get("src"))
-        if tag == "a" and found.get("href"):
-            self.links.append(found["href"])
-        if found.get("id"):
-            self.places.add(found["id"])
+        """Collect from one tag."""
+        values = dict(attributes)
+        if values.get(LOADS.get(tag, "")):
+            self.loads.append(values[LOADS[tag]])
+        if tag == "img" and not values.get("alt"):
+            self.unlabeled.append(values.get("src"))
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        if values.get("id"):
+            self.anchors.add(values["id"])
 
 
-def faults(folder):
-    """A sentence for everything that is wrong with the pages of a folder."""
+def find_faults(folder):
+    """Yield a sentence for each fault of the pages of a folder."""
     pages = {path: Page(path) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
         name = path.relative_to(folder)
         yield from (f"{name} loads {target}" for target in page.loads if target.startswith(("http:", "https:", "//")))
-        yield from (f"{name} shows {target} without words for those who do not see it" for target in page.mute)
+        yield from (f"{name} shows {target} without an alternative text" for target in page.unlabeled)
         for target in page.links:
             place, _, anchor = unquote(target).partition("#")
             if target.startswith(("http:", "https:", "mailto:")) or path.name in ("search.html", "genindex.html"):
@@ -46,19 +46,19 @@ def faults(folder):
                 yield f"{name} links to {target}, which is not there"
             elif name.parts[0] == "_modules":  # sources know one name for each module, and the reference has two
                 continue
-            elif other in pages and anchor not in pages[other].places:
-                yield f"{name} links to {target}: that page has no such place"
+            elif other in pages and anchor not in pages[other].anchors:
+                yield f"{name} links to {target}: that page has no such anchor"
 
 
 def check(app, error):
-    """Fail the build on the first faults."""
+    """Fail the build if a page has a fault."""
     if error is None and app.builder.name == "html":
-        found = list(faults(Path(app.outdir).resolve()))
-        if found:
-            raise SphinxError(f"{len(found)} faults in the built pages: " + "; ".join(found[:10]))
+        faults = list(find_faults(Path(app.outdir).resolve()))
+        if faults:
+            raise SphinxError(f"{len(faults)} faults in the built pages: " + "; ".join(faults[:10]))
 
 
 def setup(app):
-    """Sphinx calls this."""
+    """Check the pages when the build is finished."""
     app.connect("build-finished", check)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,7 @@
 """Draw the pictures of the pages into docs/_figures: ``python -m docs.pictures.make`` from the root of the repository.
 
-With ``--measure`` the runs behind README's picture are done again (a minute) and it is drawn anew; with ``--readme`` it
-is drawn from the committed numbers. It alone is committed.
+``--measure`` repeats the runs behind the picture of README (a minute) and draws it again. ``--readme`` draws it from
+the committed numbers. The only other committed picture is ``report.png``, a screenshot of the sample report.
 """
 
 import sys
@@ -20,12 +20,12 @@ PICTURES = {
 
 
 def names():
-    """Every picture that is drawn, those of the studies too."""
+    """Return the names of all pictures, with those of the studies."""
     return {*PICTURES, *figures.figures()}
 
 
 def draw():
-    """All of them."""
+    """Draw all pictures."""
     for picture in PICTURES.values():
         picture()
     figures.draw_all(BUILT)

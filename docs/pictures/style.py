@@ -1,4 +1,4 @@
-"""One look for all pictures: a light card, few colours that the colour-blind can tell apart, type as outlines."""
+"""Share one style among all pictures: a light background, few colors that color-blind readers can distinguish."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
 BUILT = HERE.parent / "_figures"
-"""Where pictures are drawn; only README's is committed."""
+"""Folder of the pictures; only the picture of README is committed."""
 
 INK, GREY, FAINT = "#22303c", "#75818c", "#d5dae0"
 BLUE, ORANGE, GREEN, VIOLET = "#2b6cb0", "#c7622a", "#2f855a", "#7a4fa3"
@@ -34,13 +34,13 @@ SETTINGS = {
 
 
 def page(width, height, columns=1, **options):
-    """A figure and its axes."""
+    """Make a figure and its axes."""
     plt.rcParams.update(SETTINGS)
     return plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
 
 
 def bare(axes, right, top):
-    """Axes without ticks and frame, for diagrams in units of their own."""
+    """Remove ticks and frame from the axes of a diagram, and set its units."""
     axes.set(xlim=(0, right), ylim=(0, top), xticks=[], yticks=[])
     axes.set_aspect("equal")
     for spine in axes.spines.values():

@@ -1,4 +1,4 @@
-"""``python -m rewardmix``."""
+"""Run the command line: ``python -m rewardmix``."""
 
 from rewardmix.cli import main
 

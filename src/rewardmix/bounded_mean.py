@@ -1,14 +1,15 @@
-"""An interval for the mean of independent returns, from how few of them could have come from another mean.
+"""Confidence interval of the mean of independent, bounded returns, by empirical likelihood.
 
-Student's interval takes the spread that was seen for the true one. Where few episodes are paid, a sample without one of
-them has next to no spread, and the interval is far too short. With bounds that no return can leave, a mean is refused
-instead where every law within the bounds that has it makes the sample too unlikely (empirical likelihood, with
-the KL_inf of Honda and Takemura 2010):
+Student's interval treats the sample's standard deviation as exact. If few episodes have rewards, a sample without such
+episodes has almost no spread, and the interval is far too short. With known bounds of a return, this interval excludes
+a mean mu only if every distribution within the bounds with that mean makes the sample too unlikely (empirical
+likelihood, with the KL_inf of Honda and Takemura, 2010):
 
     lower = the smallest mu with max over l in [0, 1/mu] of sum log(1 + l (x - mu)) <= q^2 / 2
 
-with Student's quantile q, and x and mu in units of the range; the upper end is the same of 1 - x. At either end half an
-episode at the far bound is added to the sample, because a rare one may not have been seen.
+with Student's quantile q, and x and mu in units of the range. The upper end is 1 minus the lower end for 1 - x. At
+either end half a pseudo-episode at the opposite bound is added to the sample, because a rare return may not have been
+observed.
 """
 
 from __future__ import annotations
@@ -20,111 +21,129 @@ from typing import Any
 import numpy as np
 
 from rewardmix._core.checks import Floats, as_number
-from rewardmix._core.jit import deferred
-from rewardmix._core.portable import log
+from rewardmix._core.jit import lazy_jit
+from rewardmix._core.portable_math import log
 
-MADE_UP = 0.5
-"""Episodes at the far bound that are added to the sample."""
+PSEUDO_EPISODES = 0.5
+"""Number of pseudo-episodes at the opposite bound."""
 
 HALVINGS = 60
-"""Of the range in which an end of the interval lies, and of the range of l."""
+"""Number of bisection steps for an end of the interval, and for the best l."""
 
 
 @dataclass(frozen=True)
 class ReturnBounds:
-    """What the sum of the rewards of an episode cannot leave.
+    """Bounds of the return of an episode.
 
     Attributes:
-        least: the lowest return.
-        most: the highest.
+        min_return: Lowest possible return.
+        max_return: Highest possible return.
     """
 
-    least: float
-    most: float
+    min_return: float
+    max_return: float
 
     @property
     def width(self) -> float:
-        """How far two returns can be apart."""
-        return self.most - self.least
+        """Return the difference of the bounds."""
+        return self.max_return - self.min_return
 
 
 def return_bounds(reward_values: Floats, horizon: int, *, may_end: bool = True) -> ReturnBounds:
-    """Horizon times the lowest and the highest reward; 0 is a reward too where episodes ``may_end`` before."""
-    least, most = float(reward_values.min()), float(reward_values.max())
+    """Bound the return by the horizon times the lowest and the highest reward.
+
+    ``may_end``: episodes may end before the horizon, so 0 counts as a reward too.
+    """
+    min_reward, max_reward = float(reward_values.min()), float(reward_values.max())
     if may_end:
-        least, most = min(least, 0.0), max(most, 0.0)
-    return ReturnBounds(horizon * least, horizon * most)
+        min_reward, max_reward = min(min_reward, 0.0), max(max_reward, 0.0)
+    return ReturnBounds(horizon * min_reward, horizon * max_reward)
 
 
-def mean_interval(returns: Floats, failure: float = 0.05, bounds: ReturnBounds | None = None) -> tuple[float, float]:
-    """The ends of an interval for the mean of at least two independent returns.
+def mean_interval(
+    returns: Floats, failure_prob: float = 0.05, bounds: ReturnBounds | None = None
+) -> tuple[float, float]:
+    """Compute a confidence interval of the mean of at least two independent returns.
 
     Args:
-        returns: one for each episode; those beyond the bounds count as much as these.
-        failure: the interval misses the mean with about this probability.
-        bounds: that no return can leave. None: they are not known; the interval is Student's, roughly, with two more
-            episodes, one of 0 and one of the largest return seen, and the whole line where nothing was paid.
+        returns: One return for each episode; values beyond the bounds are clipped.
+        failure_prob: Approximate probability that the interval misses the mean.
+        bounds: Bounds of a return. ``None``: unknown; the interval is then an approximate Student interval with two
+            pseudo-episodes, one of return 0 and one of the largest observed return, and the whole line if all returns
+            are 0.
+
+    Returns:
+        Lower and upper end.
+
+    Raises:
+        InputError: If ``failure_prob`` is not between 0 and 1.
     """
-    failure = as_number("failure", failure, above=0.0, below=1.0)
+    failure_prob = as_number("failure_prob", failure_prob, above=0.0, below=1.0)
     if bounds is None:
-        return _approximated(returns, failure)
+        return _student_interval(returns, failure_prob)
     if bounds.width <= 0.0:
-        return bounds.least, bounds.most
-    values, counts = np.unique(np.clip((returns - bounds.least) / bounds.width, 0.0, 1.0), return_counts=True)
+        return bounds.min_return, bounds.max_return
+    # Returns have few distinct values, so the sums run over those, and the result does not depend on the order of the
+    # episodes.
+    values, counts = np.unique(np.clip((returns - bounds.min_return) / bounds.width, 0.0, 1.0), return_counts=True)
     weights = counts.astype(np.float64)
-    most = student_quantile(returns.size, failure) ** 2 / 2.0
-    low = least_mean(values, weights, most)
-    high = 1.0 - least_mean(1.0 - values[::-1], weights[::-1].copy(), most)
-    return bounds.least + low * bounds.width, bounds.least + high * bounds.width
+    threshold = student_quantile(returns.size, failure_prob) ** 2 / 2.0
+    low = min_mean(values, weights, threshold)
+    high = 1.0 - min_mean(1.0 - values[::-1], weights[::-1].copy(), threshold)
+    return bounds.min_return + low * bounds.width, bounds.min_return + high * bounds.width
 
 
-def _approximated(returns: Floats, failure: float) -> tuple[float, float]:
-    least, most = min(float(returns.min()), 0.0), max(float(returns.max()), 0.0)
-    if least == most:
+def _student_interval(returns: Floats, failure_prob: float) -> tuple[float, float]:
+    min_return, max_return = min(float(returns.min()), 0.0), max(float(returns.max()), 0.0)
+    if min_return == max_return:
         return -math.inf, math.inf
-    more = np.concatenate([returns, [least, most]])
-    radius = student_quantile(more.size, failure) * float(more.std(ddof=1)) / math.sqrt(more.size)
-    return float(more.mean()) - radius, float(more.mean()) + radius
+    extended = np.concatenate([returns, [min_return, max_return]])
+    radius = student_quantile(extended.size, failure_prob) * float(extended.std(ddof=1)) / math.sqrt(extended.size)
+    return float(extended.mean()) - radius, float(extended.mean()) + radius
 
 
-def student_quantile(count: int, failure: float) -> float:
-    """Half-width of Student's t interval in standard deviations that were estimated from ``count`` numbers."""
+def student_quantile(count: int, failure_prob: float) -> float:
+    """Return the half-width of Student's t interval, in standard errors estimated from ``count`` numbers."""
     from scipy.special import stdtrit
 
-    return float(f"{stdtrit(count - 1, 1 - failure / 2):.12g}")  # its last bits are not the same everywhere
+    # Rounded to twelve digits: the last bits of SciPy's special functions differ between builds.
+    return float(f"{stdtrit(count - 1, 1 - failure_prob / 2):.12g}")
 
 
-@deferred(lambda values, weights, most: HALVINGS * HALVINGS * (values.size + 1))
-def least_mean(values: Floats, weights: Floats, most: float) -> Any:
-    """The lowest mean on [0, 1] that is not refused, from below, for distinct values and how often each was seen.
+@lazy_jit(lambda values, weights, threshold: HALVINGS * HALVINGS * (values.size + 1))
+def min_mean(values: Floats, weights: Floats, threshold: float) -> Any:
+    """Compute the lower end of the interval on [0, 1] from distinct values and their counts.
 
-    What speaks against a mean grows as that falls, so the end is looked for by halving; so is the best l of a mean,
-    where the derivative of the sum changes its sign.
+    The test statistic decreases in the mean, so the end is found by bisection. The best l of a mean is found by
+    bisection of the derivative, which decreases in l.
     """
-    total, count = 0.0, MADE_UP
+    total, count = 0.0, PSEUDO_EPISODES
     for i in range(values.size):
         total += weights[i] * values[i]
         count += weights[i]
-    refused, allowed = 0.0, total / count
+    excluded, included = 0.0, total / count
     for _ in range(HALVINGS):
-        mean = 0.5 * (refused + allowed)
+        # A fixed number of bisection steps needs no tolerance. ``excluded`` stays below the end, so rounding makes the
+        # interval wider and not shorter.
+        mean = 0.5 * (excluded + included)
         if mean == 0.0:
             break
         low, high = 0.0, 1.0 / mean
         for _ in range(HALVINGS):
-            bet = 0.5 * (low + high)
-            slope = -MADE_UP * mean / (1.0 - bet * mean)
+            multiplier = 0.5 * (low + high)
+            # The pseudo-episode has return 0, hence its term log(1 - l * mean).
+            slope = -PSEUDO_EPISODES * mean / (1.0 - multiplier * mean)
             for i in range(values.size):
-                slope += weights[i] * (values[i] - mean) / (1.0 + bet * (values[i] - mean))
+                slope += weights[i] * (values[i] - mean) / (1.0 + multiplier * (values[i] - mean))
             if slope > 0.0:
-                low = bet
+                low = multiplier
             else:
-                high = bet
-        growth = MADE_UP * log(1.0 - low * mean)
+                high = multiplier
+        statistic = PSEUDO_EPISODES * log(1.0 - low * mean)
         for i in range(values.size):
-            growth += weights[i] * log(1.0 + low * (values[i] - mean))
-        if growth > most:
-            refused = mean
+            statistic += weights[i] * log(1.0 + low * (values[i] - mean))
+        if statistic > threshold:
+            excluded = mean
         else:
-            allowed = mean
-    return refused
+            included = mean
+    return excluded

@@ -1,7 +1,7 @@
-"""Episodes: what was seen, as padded arrays.
+"""Episodes as padded arrays of states, actions and reward indices.
 
-Steps after the end of an episode that ended early are absent (-1), which is not a reward of zero.
-The hidden context is not here: nobody saw it.
+Steps after the end of an episode hold padding (-1), which differs from a reward of 0. The hidden type is not stored,
+because it is not observed.
 """
 
 from __future__ import annotations
@@ -18,45 +18,57 @@ from rewardmix._core.checks import (
     as_array,
     as_count,
     as_indices,
+    as_readonly_copy,
     as_reward_values,
-    at,
     check_shape,
-    first,
-    owned,
-    refuse,
-    shut,
+    first_index,
+    format_index,
+    mark_readonly,
+    raise_input_error,
 )
-from rewardmix._core.storage import entry
-from rewardmix._core.widths import action_width, length_width, outcome_width, state_width, symbol_width
+from rewardmix._core.int_dtypes import action_dtype, length_dtype, outcome_dtype, state_dtype, symbol_dtype
+from rewardmix._core.storage import get_metadata
 from rewardmix.reward_scale import NO_LEVEL, RewardScale
 
-ABSENT = -1
-"""Marks a step that did not take place."""
+PADDING = -1
+"""Marker of a step after the end of an episode."""
 
-PARTS = ("states", "actions", "outcomes", "lengths")
-"""The arrays with one row for each episode."""
+ARRAY_FIELDS = ("states", "actions", "reward_indices", "lengths")
+"""Names of the arrays with one row per episode."""
 
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
     """K episodes of at most H steps.
 
-    Whatever arrays it is made from are checked, and copied where somebody could still write to them: what is in an
-    Episodes is within its sizes and stays so, and kernels rely on that.
+    Arrays are validated, and copied if they are writable elsewhere. So the contents stay within the sizes, which
+    compiled kernels rely on when they index.
 
     Attributes:
-        states: (K, H + 1) whole numbers as wide as ``widths`` says (int32), ABSENT after the last state of an episode.
-        actions: (K, H) likewise (int16), ABSENT where there was no step.
-        outcomes: (K, H) likewise (int8), index of the reward in ``reward_values``, ABSENT where there was no step.
-        lengths: (K,) likewise (int32), steps taken.
-        num_states: S.
-        num_actions: A.
-        reward_values: (Z,).
+        states: (K, H + 1) integers (int32, wider if needed), padding after the final state of an episode.
+        actions: (K, H) integers (int16, wider if needed), padding after the end of an episode.
+        reward_indices: (K, H) integers (int8, wider if needed), index into ``reward_values``, padding after the end of
+            an episode.
+        lengths: (K,) integers (int32, wider if needed), number of steps.
+        num_states: number of states S.
+        num_actions: number of actions A.
+        reward_values: (Z,) values of a reward, increasing.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> model = rm.make_model("probe")
+        >>> episodes = rm.simulate(rm.uniform_policy(model), model, 1000)
+        >>> len(episodes), episodes.horizon, episodes.states.shape
+        (1000, 8, (1000, 9))
+        >>> round(float(episodes.returns.mean()), 2)
+        3.5
+        >>> len(episodes[episodes.returns > 4])
+        436
     """
 
     states: NDArray[Any]
     actions: NDArray[Any]
-    outcomes: NDArray[Any]
+    reward_indices: NDArray[Any]
     lengths: NDArray[Any]
     num_states: int
     num_actions: int
@@ -66,47 +78,58 @@ class Episodes:
         sizes = as_count("num_states", self.num_states), as_count("num_actions", self.num_actions)
         values = as_reward_values(self.reward_values)
         _, horizon = _shape_of("actions", as_array("actions", self.actions))
-        widths = state_width(sizes[0]), action_width(sizes[1]), outcome_width(values.size), length_width(horizon)
-        parts = [_whole(name, getattr(self, name), width) for name, width in zip(PARTS, widths, strict=True)]
-        count = parts[3].size
-        for name, part, shape in zip(
-            PARTS, parts, ((count, horizon + 1), *2 * [(count, horizon)], (count,)), strict=True
+        widths = state_dtype(sizes[0]), action_dtype(sizes[1]), outcome_dtype(values.size), length_dtype(horizon)
+        arrays = [
+            _as_int_array(name, getattr(self, name), width) for name, width in zip(ARRAY_FIELDS, widths, strict=True)
+        ]
+        count = arrays[3].size
+        for name, array, shape in zip(
+            ARRAY_FIELDS, arrays, ((count, horizon + 1), *2 * [(count, horizon)], (count,)), strict=True
         ):
-            check_shape(name, part, shape)
-        _check_content(parts, *sizes, values.size)
-        _fill(self, dict(zip(PARTS, parts, strict=True)), *sizes, values)
+            check_shape(name, array, shape)
+        _check_content(arrays, *sizes, values.size)
+        _set_fields(self, dict(zip(ARRAY_FIELDS, arrays, strict=True)), *sizes, values)
 
     @staticmethod
-    def trusted(
-        parts: Mapping[str, NDArray[Any]], num_states: int, num_actions: int, reward_values: Floats
+    def from_valid_arrays(
+        arrays: Mapping[str, NDArray[Any]], num_states: int, num_actions: int, reward_values: Floats
     ) -> Episodes:
-        """Episodes without a look: for arrays made from other Episodes, or by kernels that cannot leave the sizes."""
+        """Make episodes without validation, from arrays of other episodes or of kernels that stay within the sizes."""
         episodes = object.__new__(Episodes)
-        _fill(episodes, {name: shut(parts[name]) for name in PARTS}, num_states, num_actions, reward_values)
+        _set_fields(
+            episodes,
+            {name: mark_readonly(arrays[name]) for name in ARRAY_FIELDS},
+            num_states,
+            num_actions,
+            reward_values,
+        )
         return episodes
 
     def __len__(self) -> int:
         return int(self.lengths.size)
 
-    def __getitem__(self, chosen: Any) -> Episodes:
-        """The episodes of a slice, mask or index array."""
-        if isinstance(chosen, int | np.integer):
-            chosen = slice(int(chosen), int(chosen) + 1 or None)
+    def __getitem__(self, index: Any) -> Episodes:
+        """Select episodes by a slice, mask or index array."""
+        if isinstance(index, int | np.integer):
+            # A single index gives episodes too. For -1 the end of the slice would be 0, which ``or None`` corrects.
+            index = slice(int(index), int(index) + 1 or None)
         try:
-            if self.lengths[chosen].ndim != 1:
+            if self.lengths[index].ndim != 1:
                 raise IndexError
         except IndexError:
-            refuse("chosen", type(chosen).__name__, f"a slice, mask or index array of {len(self)} episodes")
-        return self._with({name: getattr(self, name)[chosen] for name in PARTS})
+            raise_input_error("index", type(index).__name__, f"a slice, mask or index array of {len(self)} episodes")
+        return self._with({name: getattr(self, name)[index] for name in ARRAY_FIELDS})
 
     def __add__(self, other: Episodes) -> Episodes:
-        mine, yours = self.world, other.world
-        if mine != yours:
-            refuse("other", f"(states, actions, horizon, reward values) = {yours}", f"{mine}, as on the left")
-        return self._with({name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in PARTS})
+        self_spec, other_spec = self.spec, other.spec
+        if self_spec != other_spec:
+            raise_input_error(
+                "other", f"(states, actions, horizon, reward values) = {other_spec}", f"{self_spec}, as on the left"
+            )
+        return self._with({name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in ARRAY_FIELDS})
 
-    def _with(self, parts: Mapping[str, NDArray[Any]]) -> Episodes:
-        return Episodes.trusted(parts, self.num_states, self.num_actions, self.reward_values)
+    def _with(self, arrays: Mapping[str, NDArray[Any]]) -> Episodes:
+        return Episodes.from_valid_arrays(arrays, self.num_states, self.num_actions, self.reward_values)
 
     def __repr__(self) -> str:
         return (
@@ -115,40 +138,42 @@ class Episodes:
         )
 
     @property
-    def world(self) -> tuple[int, int, int, tuple[float, ...]]:
-        """(S, A, H, reward values): episodes add only when these agree."""
+    def spec(self) -> tuple[int, int, int, tuple[float, ...]]:
+        """Spec (S, A, H, reward values); episodes can be added only if it is equal."""
         return self.num_states, self.num_actions, self.horizon, tuple(self.reward_values.tolist())
 
     @property
     def horizon(self) -> int:
-        """H, the number of steps that an episode can have."""
+        """Horizon H, the maximum number of steps of an episode."""
         return int(self.actions.shape[1])
 
     @property
-    def present(self) -> NDArray[np.bool_]:
-        """(K, H): which steps took place."""
-        return self.outcomes >= 0
+    def step_mask(self) -> NDArray[np.bool_]:
+        """Mask (K, H) of the steps that took place."""
+        return self.reward_indices >= 0
 
     @property
     def rewards(self) -> Floats:
-        """(K, H): the rewards, NaN where there was no step."""
-        return np.where(self.present, self.reward_values[self.outcomes], np.nan)
+        """Rewards (K, H), NaN after the end of an episode."""
+        return np.where(self.step_mask, self.reward_values[self.reward_indices], np.nan)
 
     @property
     def returns(self) -> Floats:
-        """(K,): the sum of the rewards of each episode."""
-        returns: Floats = np.where(self.present, self.reward_values[self.outcomes], 0.0).sum(axis=1)
+        """Return (K,) of each episode, the sum of its rewards."""
+        returns: Floats = np.where(self.step_mask, self.reward_values[self.reward_indices], 0.0).sum(axis=1)
         return returns
 
     @property
     def symbols(self) -> NDArray[Any]:
-        """(N,): x*Z + z of the steps that took place, x = s*A + a, episode after episode."""
-        from rewardmix.episodes_kernels import list_symbols
+        """Symbols (N,) of all steps, x * Z + z with x = s * A + a, episode after episode."""
+        from rewardmix.episode_kernels import list_symbols
 
         num_values = int(self.reward_values.size)
-        width = symbol_width(self.num_states * self.num_actions * num_values)
+        width = symbol_dtype(self.num_states * self.num_actions * num_values)
         symbols = np.empty(int(self.lengths.sum(dtype=np.int64)), width)
-        list_symbols(self.states, self.actions, self.outcomes, self.lengths, self.num_actions, num_values, symbols)
+        list_symbols(
+            self.states, self.actions, self.reward_indices, self.lengths, self.num_actions, num_values, symbols
+        )
         return symbols
 
     @staticmethod
@@ -162,167 +187,215 @@ class Episodes:
         lengths: ArrayLike | None = None,
         reward_values: ArrayLike | None = None,
     ) -> Episodes:
-        """Episodes from plain arrays.
+        """Make episodes from arrays of states, actions and rewards.
 
         Args:
-            states: (K, H + 1) whole numbers, the last column being where the last action led. If nobody kept it,
-                (K, H) is taken too, and the last move is absent.
-            actions: (K, H) whole numbers.
+            states: (K, H + 1) integers; the last column is the state after the last action. Shape (K, H) is accepted if
+                that state is unknown; the last transition is then missing.
+            actions: (K, H) integers.
             rewards: (K, H) numbers.
-            num_states: S.
-            num_actions: A.
-            lengths: (K,) steps of each episode, H if left out. What lies behind the end is ignored.
-            reward_values: (Z,) the values a reward can take; left out, those that occur (0 and 1 if nothing else does).
+            num_states: Number of states S.
+            num_actions: Number of actions A.
+            lengths: (K,) number of steps of each episode. ``None``: all have H. Entries after the end are ignored.
+            reward_values: (Z,) values that a reward can take. ``None`` uses the values that occur, or 0 and 1 if there
+                are no others.
+
+        Returns:
+            The episodes.
+
+        Raises:
+            InputError: If an entry is out of range, or a reward is not finite or not among ``reward_values``.
+
+        Examples:
+            >>> import rewardmix as rm
+            >>> states, actions, rewards = [[0, 1, 1], [0, 0, 1]], [[0, 1], [1, 0]], [[0, 1], [1, 1]]
+            >>> episodes = rm.Episodes.from_arrays(states, actions, rewards, num_states=2, num_actions=2)
+            >>> episodes.returns.tolist()
+            [1.0, 2.0]
         """
         count, horizon = _shape_of("actions", as_array("actions", actions))
-        steps = _lengths(lengths, count, horizon)
-        here = np.arange(horizon) < steps[:, None]
-        given = _some("states", states)
-        if given.shape == (count, horizon):
-            given = np.concatenate([given, np.full((count, 1), ABSENT, given.dtype)], axis=1)
-            there = np.concatenate([here, np.zeros((count, 1), bool)], axis=1)
+        steps = _as_lengths(lengths, count, horizon)
+        step_mask = np.arange(horizon) < steps[:, None]
+        state_array = _as_numeric_array("states", states)
+        if state_array.shape == (count, horizon):
+            state_array = np.concatenate([state_array, np.full((count, 1), PADDING, state_array.dtype)], axis=1)
+            state_mask = np.concatenate([step_mask, np.zeros((count, 1), bool)], axis=1)
         else:
-            check_shape("states", given, (count, horizon + 1))
-            there = np.arange(horizon + 1) <= steps[:, None]
-        path = as_indices("states", np.where(there, given, 0), as_count("num_states", num_states))
-        played = _some("actions", actions)
-        played = as_indices("actions", np.where(here, played, 0), as_count("num_actions", num_actions))
-        paid = _numbers("rewards", rewards)
-        check_shape("rewards", paid, (count, horizon))
-        bad = here & ~np.isfinite(paid)
+            check_shape("states", state_array, (count, horizon + 1))
+            state_mask = np.arange(horizon + 1) <= steps[:, None]
+        # Entries after the end may be anything, NaN included, so they are replaced by 0 before the check.
+        valid_states = as_indices("states", np.where(state_mask, state_array, 0), as_count("num_states", num_states))
+        action_array = _as_numeric_array("actions", actions)
+        action_array = as_indices("actions", np.where(step_mask, action_array, 0), as_count("num_actions", num_actions))
+        reward_array = _as_float_array("rewards", rewards)
+        check_shape("rewards", reward_array, (count, horizon))
+        bad = step_mask & ~np.isfinite(reward_array)
         if bad.any():
-            refuse(at("rewards", first(bad)), float(paid[first(bad)]), "a finite reward")
-        values = _reward_values(reward_values, paid[here])
-        parts = {
-            "states": np.where(there, path, ABSENT).astype(state_width(num_states)),
-            "actions": np.where(here, played, ABSENT).astype(action_width(num_actions)),
-            "outcomes": outcomes_of(paid, here, values),
+            raise_input_error(
+                format_index("rewards", first_index(bad)), float(reward_array[first_index(bad)]), "a finite reward"
+            )
+        values = _reward_values(reward_values, reward_array[step_mask])
+        arrays = {
+            "states": np.where(state_mask, valid_states, PADDING).astype(state_dtype(num_states)),
+            "actions": np.where(step_mask, action_array, PADDING).astype(action_dtype(num_actions)),
+            "reward_indices": reward_indices(reward_array, step_mask, values),
             "lengths": steps,
         }
-        return Episodes.trusted(parts, int(num_states), int(num_actions), values)
+        return Episodes.from_valid_arrays(arrays, int(num_states), int(num_actions), values)
 
 
-def _fill(
-    episodes: Episodes, parts: Mapping[str, NDArray[Any]], num_states: int, num_actions: int, reward_values: Floats
+def _set_fields(
+    episodes: Episodes, arrays: Mapping[str, NDArray[Any]], num_states: int, num_actions: int, reward_values: Floats
 ) -> None:
     sizes = {"num_states": num_states, "num_actions": num_actions, "reward_values": reward_values}
-    for name, value in {**parts, **sizes}.items():
+    for name, value in {**arrays, **sizes}.items():
+        # The dataclass is frozen, so fields are set through ``object``.
         object.__setattr__(episodes, name, value)
 
 
-def _whole(argument: str, values: Any, width: Any) -> NDArray[Any]:
-    """Whole numbers of this width that nobody can write to; what does not fit into it is refused."""
+def _as_int_array(argument: str, values: Any, width: Any) -> NDArray[Any]:
+    """Convert to read-only integers of this width; raise an error for a value that does not fit."""
     array = as_array(argument, values)
     if array.dtype.kind not in "iu":
-        refuse(argument, f"dtype {array.dtype}", "whole numbers")
+        raise_input_error(argument, f"dtype {array.dtype}", "whole numbers")
+    # Range checks cost a pass over the data and are needed only if the given type is wider than the stored one.
     if not np.can_cast(array.dtype, width) and array.size:
         limits = np.iinfo(width)
         bad = (array < limits.min) | (array > limits.max)
         if bad.any():
-            refuse(at(argument, first(bad)), int(array[first(bad)]), f"a number of {8 * width.itemsize} bits")
-    whole: NDArray[Any] = owned(array, width)
-    return whole
+            raise_input_error(
+                format_index(argument, first_index(bad)),
+                int(array[first_index(bad)]),
+                f"a number of {8 * width.itemsize} bits",
+            )
+    int_array: NDArray[Any] = as_readonly_copy(array, width)
+    return int_array
 
 
-def _some(argument: str, values: Any) -> NDArray[Any]:
-    """Whole numbers or floats, whatever they are where nothing took place."""
+def _as_numeric_array(argument: str, values: Any) -> NDArray[Any]:
+    """Check for integers or floats; entries after the end of an episode may be anything."""
     array = as_array(argument, values)
     if array.dtype.kind not in "iuf":
-        refuse(argument, f"dtype {array.dtype}", "whole numbers")
+        raise_input_error(argument, f"dtype {array.dtype}", "whole numbers")
     return array
 
 
-def _numbers(argument: str, values: Any) -> Floats:
-    """Numbers, finite or not."""
+def _as_float_array(argument: str, values: Any) -> Floats:
+    """Convert to floats, which may be infinite or NaN."""
     array = as_array(argument, values)
     if array.dtype.kind not in "iufb":
-        refuse(argument, f"dtype {array.dtype}", "numbers")
+        raise_input_error(argument, f"dtype {array.dtype}", "numbers")
     return array.astype(np.float64)
 
 
-def _check_content(parts: Sequence[NDArray[Any]], num_states: int, num_actions: int, num_values: int) -> None:
-    """Refuse the first length, state, action or outcome that cannot be."""
-    if not parts[3].size or _plainly_sound(parts, num_states, num_actions, num_values):
+def _check_content(arrays: Sequence[NDArray[Any]], num_states: int, num_actions: int, num_values: int) -> None:
+    """Raise an error for the first invalid length, state, action or reward index."""
+    if not arrays[3].size or _passes_fast_check(arrays, num_states, num_actions, num_values):
         return
-    from rewardmix import episodes_kernels as kernels
+    from rewardmix import episode_kernels as kernels
 
-    states, actions, outcomes, lengths = parts
+    states, actions, reward_indices, lengths = arrays
     sizes = num_states, num_actions, num_values
-    fault, episode, step = kernels.first_fault(states, actions, outcomes, lengths, *sizes)
-    if fault == kernels.SOUND:
+    fault, episode, step = kernels.find_first_fault(states, actions, reward_indices, lengths, *sizes)
+    if fault == kernels.NO_FAULT:
         return
-    horizon = parts[1].shape[1]
+    horizon = arrays[1].shape[1]
     if fault == kernels.LENGTH:
-        refuse(at("lengths", (episode,)), int(parts[3][episode]), f"at least one step and at most {horizon}")
-    if fault == kernels.LEFT_OVER:
-        refuse(f"episode {episode}", f"something at step {step}", f"{ABSENT} behind its {parts[3][episode]} steps")
-    which = {kernels.STATE: 0, kernels.ACTION: 1, kernels.OUTCOME: 2}[fault]
-    count = (num_states, num_actions, num_values)[which]
-    refuse(at(PARTS[which], (episode, step)), int(parts[which][episode, step]), f"a whole number from 0 to {count - 1}")
-
-
-def _plainly_sound(parts: Sequence[NDArray[Any]], num_states: int, num_actions: int, num_values: int) -> bool:
-    """Whether all steps took place and all numbers are in range: quickly seen, and true of most episodes."""
-    states, actions, outcomes, lengths = parts
-    if lengths.min() != actions.shape[1] or lengths.max() != actions.shape[1]:
-        return False
-    sizes = ((outcomes, num_values), (actions, num_actions), (states, num_states))
-    return all(part.view(f"u{part.itemsize}").max() < count for part, count in sizes)  # -1 is the largest of all
-
-
-def room_for(
-    count: int, horizon: int, num_states: int, num_actions: int, num_values: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """States, actions and outcomes of ``count`` episodes, still to be filled, wide enough for these sizes."""
-    return (
-        np.empty((count, horizon + 1), state_width(num_states)),
-        np.empty((count, horizon), action_width(num_actions)),
-        np.empty((count, horizon), outcome_width(num_values)),
+        raise_input_error(
+            format_index("lengths", (episode,)), int(arrays[3][episode]), f"at least one step and at most {horizon}"
+        )
+    if fault == kernels.DATA_AFTER_END:
+        raise_input_error(
+            f"episode {episode}",
+            f"a value at step {step}",
+            f"the padding {PADDING} after its {arrays[3][episode]} steps",
+        )
+    kind = {kernels.STATE: 0, kernels.ACTION: 1, kernels.REWARD_INDEX: 2}[fault]
+    count = (num_states, num_actions, num_values)[kind]
+    raise_input_error(
+        format_index(ARRAY_FIELDS[kind], (episode, step)),
+        int(arrays[kind][episode, step]),
+        f"a whole number from 0 to {count - 1}",
     )
 
 
-def outcomes_of(rewards: Floats, present: NDArray[np.bool_], values: Floats) -> NDArray[Any]:
-    """Index of each present reward among the increasing values; a reward that is none of them is refused."""
+def _passes_fast_check(arrays: Sequence[NDArray[Any]], num_states: int, num_actions: int, num_values: int) -> bool:
+    """Return whether all episodes have H steps and valid entries.
+
+    This check is fast and succeeds for most data; the slower search for the first fault runs only if it fails.
+    """
+    states, actions, reward_indices, lengths = arrays
+    if lengths.min() != actions.shape[1] or lengths.max() != actions.shape[1]:
+        return False
+    sizes = ((reward_indices, num_values), (actions, num_actions), (states, num_states))
+    # Viewed as unsigned, -1 is the largest value, so one maximum checks both ends of the range.
+    return all(array.view(f"u{array.itemsize}").max() < count for array, count in sizes)
+
+
+def allocate_episodes(
+    count: int, horizon: int, num_states: int, num_actions: int, num_values: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Allocate uninitialized states, actions and reward indices of ``count`` episodes, wide enough for the sizes."""
+    return (
+        np.empty((count, horizon + 1), state_dtype(num_states)),
+        np.empty((count, horizon), action_dtype(num_actions)),
+        np.empty((count, horizon), outcome_dtype(num_values)),
+    )
+
+
+def reward_indices(rewards: Floats, present: NDArray[np.bool_], values: Floats) -> NDArray[Any]:
+    """Return the index of each reward among the increasing values; raise an error for a reward that is none of them."""
+    # Padding is replaced by a valid reward first, so that only real steps can fail.
     levels = RewardScale(values).levels(np.where(present, rewards, values[0]))
     bad = levels == NO_LEVEL
     if bad.any():
-        refuse(at("rewards", first(bad)), float(rewards[first(bad)]), f"one of the reward values {values.tolist()}")
-    return np.where(present, levels, ABSENT).astype(outcome_width(values.size))
+        raise_input_error(
+            format_index("rewards", first_index(bad)),
+            float(rewards[first_index(bad)]),
+            f"one of the reward values {values.tolist()}",
+        )
+    return np.where(present, levels, PADDING).astype(outcome_dtype(values.size))
 
 
 def _shape_of(argument: str, array: NDArray[Any]) -> tuple[int, int]:
     if array.ndim != 2 or array.shape[1] < 1:
-        refuse(argument, f"shape {array.shape}", "shape (episodes, horizon) with a horizon of at least 1")
+        raise_input_error(argument, f"shape {array.shape}", "shape (episodes, horizon) with a horizon of at least 1")
     return int(array.shape[0]), int(array.shape[1])
 
 
-def _lengths(lengths: ArrayLike | None, count: int, horizon: int) -> NDArray[Any]:
+def _as_lengths(lengths: ArrayLike | None, count: int, horizon: int) -> NDArray[Any]:
     if lengths is None:
-        return np.full(count, horizon, length_width(horizon))
+        return np.full(count, horizon, length_dtype(horizon))
     array = as_indices("lengths", lengths, horizon + 1, (count,))
     if (array < 1).any():
-        refuse(at("lengths", first(array < 1)), 0, f"at least one step and at most {horizon}")
-    return array.astype(length_width(horizon))
+        raise_input_error(
+            format_index("lengths", first_index(array < 1)), 0, f"at least one step and at most {horizon}"
+        )
+    return array.astype(length_dtype(horizon))
 
 
-def _reward_values(values: ArrayLike | None, seen: Floats) -> Floats:
+def _reward_values(values: ArrayLike | None, rewards: Floats) -> Floats:
     if values is not None:
         return as_reward_values(values)
-    found = np.unique(seen)
-    if found.size > 127:
-        refuse("rewards", f"{found.size} different values", "at most 127; pass reward_values, or round the rewards")
-    binary = np.isin(found, (0.0, 1.0)).all()
-    return as_reward_values((0.0, 1.0) if binary or found.size < 2 else found)
+    distinct = np.unique(rewards)
+    # Reward indices are stored as int8, and more than 127 distinct values are probably measurements.
+    if distinct.size > 127:
+        raise_input_error(
+            "rewards", f"{distinct.size} different values", "at most 127; pass reward_values, or round the rewards"
+        )
+    binary = np.isin(distinct, (0.0, 1.0)).all()
+    # A model needs two reward values, so a single value, which occurs in tiny data sets, is read as binary.
+    return as_reward_values((0.0, 1.0) if binary or distinct.size < 2 else distinct)
 
 
 def pack_episodes(episodes: Episodes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Arrays and numbers, for a file."""
-    arrays = {name: getattr(episodes, name) for name in (*PARTS, "reward_values")}
+    """Return the arrays and numbers of episodes, for a file."""
+    arrays = {name: getattr(episodes, name) for name in (*ARRAY_FIELDS, "reward_values")}
     return arrays, {"num_states": episodes.num_states, "num_actions": episodes.num_actions}
 
 
 def unpack_episodes(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Episodes:
-    """What ``pack_episodes`` packed, checked."""
-    states, actions, outcomes, lengths = (arrays[name] for name in PARTS)
-    sizes = entry(meta, "num_states", int), entry(meta, "num_actions", int)
-    return Episodes(states, actions, outcomes, lengths, *sizes, arrays["reward_values"])
+    """Make episodes from the arrays and numbers of a file, validated."""
+    states, actions, reward_indices, lengths = (arrays[name] for name in ARRAY_FIELDS)
+    sizes = get_metadata(meta, "num_states", int), get_metadata(meta, "num_actions", int)
+    return Episodes(states, actions, reward_indices, lengths, *sizes, arrays["reward_values"])

@@ -1,13 +1,13 @@
-"""What a policy earns: exactly in a model where its form allows, by playing otherwise.
+"""Evaluate a policy: exactly in a model if its form allows, by simulation otherwise.
 
-Markov table: state paths do not depend on the context, so it earns the mean reward along its state law.
-Controller: in each context m, backwards,
+Markov policy: state distributions do not depend on the type, so the value is the sum of mean rewards under the state
+distribution of each step. Controller: for each type m, backwards,
 
-    V_m[t, s, k] = sum_z R_m(z | s, a) (v_z + sum_s' T(s' | s, a) V_m[t+1, s', successor(t, s, k, z)])
+    V_m[t, s, k] = sum_z p_m(z | s, a) (v_z + sum_s' T(s' | s, a) V_m[t+1, s', next_node(t, s, k, z)])
 
-with a = action(t, s, k). That is linear in the number of nodes, and exact in any model, whichever model the controller
-was made for. Where state-actions have few next states, most nodes of a large controller belong to histories that cannot
-be: then only those are valued that a path enters. The value has the same bits either way.
+with a = action(t, s, k). The cost is linear in the number of nodes, and the value is exact in any model, also in one
+that the controller was not made for. If state-actions have few next states, most nodes of a large controller belong to
+histories of probability 0, and only reachable nodes are evaluated. Both ways give equal bits.
 """
 
 from __future__ import annotations
@@ -19,37 +19,44 @@ from typing import Any
 import numpy as np
 
 from rewardmix import problems
-from rewardmix._core.algebra import dot, product
 from rewardmix._core.checks import Floats, Ints, as_count, as_number, as_seed, check_callback
-from rewardmix._core.streams import Role, seed_for
+from rewardmix._core.linear_algebra import dot, product
+from rewardmix._core.random_streams import Role, derive_seed
 from rewardmix.bounded_mean import ReturnBounds, mean_interval, return_bounds
 from rewardmix.episodes import Episodes
-from rewardmix.model import RewardMixingMDP, mixed, state_action
+from rewardmix.model import RewardMixingMDP, state_action_index, weighted_sum
 from rewardmix.policy import Controller, MarkovPolicy, Policy
 from rewardmix.simulation import simulate
 
-MANY_NODES, THIN = 20_000, 0.5
-"""Nodes in all states and steps, and share of the next states, from and up to which only entered nodes are valued."""
+MIN_NODES_SPARSE, MAX_DENSITY_SPARSE = 20_000, 0.5
+"""Smallest number of (step, state, node), and largest density of transitions, for evaluating reachable nodes only."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The value of a policy.
+    """Value of a policy, with a confidence interval if it was estimated.
 
     Attributes:
-        value: expected sum of rewards of an episode.
-        lower: lower end of its interval (``value`` itself if exact).
-        upper: upper end.
-        exact: computed, not simulated.
-        episodes: how many were played (0 if exact).
-        approximate: whether the interval had to do without bounds of a return.
+        value: expected return of an episode.
+        lower: lower end of the interval; ``value`` if exact.
+        upper: upper end of the interval; ``value`` if exact.
+        is_exact: whether the value was computed and not simulated.
+        num_episodes: number of simulated episodes, 0 if exact.
+        approximate: whether the interval was made without bounds of a return.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> model = rm.make_model("probe")
+        >>> evaluation = rm.evaluate(rm.uniform_policy(model), model)
+        >>> round(evaluation.value, 3), evaluation.is_exact, evaluation.num_episodes
+        (3.552, True, 0)
     """
 
     value: float
     lower: float
     upper: float
-    exact: bool
-    episodes: int = 0
+    is_exact: bool
+    num_episodes: int = 0
     approximate: bool = False
 
 
@@ -57,149 +64,176 @@ def evaluate(
     policy: Policy,
     model_or_env: Any,
     *,
-    episodes: int = 10_000,
-    failure: float = 0.05,
+    num_episodes: int = 10_000,
+    failure_prob: float = 0.05,
     seed: int = 0,
-    on_update: Callable[[int], None] | None = None,
+    callback: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Value of ``policy``: exact for a Markov table or a controller in a model, otherwise Monte Carlo.
+    """Evaluate a policy: exactly for a Markov policy or a controller in a model, by Monte Carlo otherwise.
 
     Args:
-        policy: any policy.
-        model_or_env: a model, a problem's name, or a Gymnasium environment with Discrete spaces.
-        episodes: how many to play where the value is not exact.
-        failure: the interval misses the value with about this probability (``rewardmix.bounded_mean``). Where neither
-            the environment nor the policy says which rewards there are, it is approximate; the whole line if nothing
-            was paid.
-        seed: of the played episodes.
-        on_update: called with the number of episodes played so far.
+        policy: Any policy.
+        model_or_env: A model, the name of a problem, or a Gymnasium environment with Discrete spaces.
+        num_episodes: Number of episodes to simulate if the value is not exact.
+        failure_prob: Approximate probability that the interval misses the value (``rewardmix.bounded_mean``). If
+            neither the environment nor the policy states the reward values, the interval is approximate, and the whole
+            line if all returns are 0.
+        seed: Seed of the simulated episodes.
+        callback: Called with the number of episodes simulated so far.
+
+    Returns:
+        Expected return per episode with its interval, which is a single point if the value is exact.
+
+    Raises:
+        InputError: If the policy does not fit the model or environment, or an argument is out of range.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> model = rm.make_model("probe")
+        >>> round(rm.evaluate(rm.uniform_policy(model), model).value, 3)
+        3.552
+        >>> estimate = rm.evaluate(rm.uniform_policy(model), rm.make_env(model), num_episodes=2000)
+        >>> estimate.lower < 3.552 < estimate.upper
+        True
     """
-    as_count("episodes", episodes, least=0)
-    as_number("failure", failure, above=0.0, below=1.0)
+    as_count("num_episodes", num_episodes, min_value=0)
+    as_number("failure_prob", failure_prob, above=0.0, below=1.0)
     as_seed("seed", seed)
-    check_callback("on_update", on_update)
+    check_callback("callback", callback)
     if isinstance(model_or_env, RewardMixingMDP):
         if isinstance(policy, MarkovPolicy):
-            return _exactly(markov_value(policy, model_or_env))
+            return _exact_result(markov_value(policy, model_or_env))
         if isinstance(policy, Controller):
-            return _exactly(controller_value(policy, model_or_env))
-    count = as_count("episodes", episodes, least=2)
-    world = problems.as_world("model_or_env", model_or_env)
-    returns, bounds = _play_returns(policy, world, count, seed_for(seed, Role.EVALUATION), on_update)
-    return interval(returns, failure, bounds)
+            return _exact_result(controller_value(policy, model_or_env))
+    # An interval needs two episodes. Exact values above need none, hence the weaker check at the beginning.
+    count = as_count("num_episodes", num_episodes, min_value=2)
+    env = problems.resolve_env_or_model("model_or_env", model_or_env)
+    returns, bounds = _play_returns(policy, env, count, derive_seed(seed, Role.EVALUATION), callback)
+    return confidence_interval(returns, failure_prob, bounds)
 
 
 def _play_returns(
-    policy: Policy, world: Any, count: int, seed: int, on_update: Callable[[int], None] | None
+    policy: Policy, env: Any, count: int, seed: int, callback: Callable[[int], None] | None
 ) -> tuple[Floats, ReturnBounds | None]:
-    """What each of so many episodes earns, in rewards as they are paid, and what a return cannot leave.
+    """Simulate episodes and return their returns, with bounds of a return.
 
-    There are no bounds where nobody says which rewards there are, or where they are known by bins only.
+    There are no bounds if the reward values are unknown, or known only as bins.
     """
-    if isinstance(world, RewardMixingMDP):
-        returns = simulate(policy, world, count, seed, on_update=on_update).returns
-        return returns, return_bounds(world.reward_values, world.horizon, may_end=False)
-    from rewardmix import environments  # a quarter of a second that models do not need
+    if isinstance(env, RewardMixingMDP):
+        returns = simulate(policy, env, count, seed, callback=callback).returns
+        return returns, return_bounds(env.reward_values, env.horizon, may_end=False)
+    from rewardmix import environments  # takes a quarter of a second, which models do not need
 
-    played = environments.play_returns(world, policy, count, seed, on_update)
-    values = played.reward_values
-    return played.returns, None if values is None else return_bounds(values, played.horizon)
+    simulated = environments.play_returns(env, policy, count, seed, callback)
+    values = simulated.reward_values
+    return simulated.returns, None if values is None else return_bounds(values, simulated.horizon)
 
 
-def interval(returns: Floats, failure: float = 0.05, bounds: ReturnBounds | None = None) -> Evaluation:
-    """Mean of independent returns with the interval of ``bounded_mean``; approximate without bounds of a return."""
+def confidence_interval(returns: Floats, failure_prob: float = 0.05, bounds: ReturnBounds | None = None) -> Evaluation:
+    """Make an evaluation from independent returns, with the interval of ``bounded_mean``."""
     value = float(returns.mean())
-    lower, upper = mean_interval(returns, failure, bounds)
-    ends = min(lower, value), max(upper, value)  # which rounding may have passed
-    return Evaluation(value, *ends, exact=False, episodes=returns.size, approximate=bounds is None)
+    lower, upper = mean_interval(returns, failure_prob, bounds)
+    # Bisection and rounding may move an end past the mean by an ulp.
+    ends = min(lower, value), max(upper, value)
+    return Evaluation(value, *ends, is_exact=False, num_episodes=returns.size, approximate=bounds is None)
 
 
-def bounds_of(played: Episodes, policy: Policy, world: Any) -> ReturnBounds | None:
-    """What a return of these episodes cannot leave; None where nobody says which rewards there are."""
-    if isinstance(world, RewardMixingMDP):
-        return return_bounds(world.reward_values, world.horizon, may_end=False)
-    from rewardmix.environments.playing import reward_values_of
+def bounds_of(episodes: Episodes, policy: Policy, env: Any) -> ReturnBounds | None:
+    """Bound the return of these episodes; None if the reward values are unknown."""
+    if isinstance(env, RewardMixingMDP):
+        return return_bounds(env.reward_values, env.horizon, may_end=False)
+    from rewardmix.environments.rollouts import get_reward_values
 
-    declared = reward_values_of(world)
-    values = getattr(policy, "reward_values", None) if declared is None else declared
-    return None if values is None else return_bounds(values, played.horizon)
+    env_values = get_reward_values(env)
+    values = getattr(policy, "reward_values", None) if env_values is None else env_values
+    return None if values is None else return_bounds(values, episodes.horizon)
 
 
 def markov_value(policy: MarkovPolicy, model: RewardMixingMDP) -> float:
-    """Exact value of a Markov table."""
+    """Compute the exact value of a Markov policy."""
     policy.check_fits(model)
-    law = model.initial
+    state_probs = model.initial
     total = 0.0
     for t in range(model.horizon):
-        joint = law[:, None] * policy.table[t]
-        total += float((joint * model.mean).sum())
-        law = carried(joint.reshape(1, -1), model.transition_rows)[0]
+        joint = state_probs[:, None] * policy.table[t]
+        total += float((joint * model.mean_rewards).sum())
+        state_probs = multiply_transition(joint.reshape(1, -1), model.transition_rows)[0]
     return total
 
 
 def controller_value(policy: Controller, model: RewardMixingMDP) -> float:
-    """Exact value of a controller."""
+    """Compute the exact value of a controller."""
     policy.check_fits(model)
-    values = entered_value(policy, model) if _is_thin(policy, model) else _every_value(policy, model)
-    return float(dot(mixed(model.weights, values), model.initial))
+    values = (
+        evaluate_reachable_nodes(policy, model)
+        if _prefers_sparse(policy, model)
+        else _evaluate_all_nodes(policy, model)
+    )
+    return float(dot(weighted_sum(model.weights, values), model.initial))
 
 
-def _every_value(policy: Controller, model: RewardMixingMDP) -> Floats:
-    """(M, S): what the policy earns from its first node on, from all nodes."""
+def _evaluate_all_nodes(policy: Controller, model: RewardMixingMDP) -> Floats:
+    """Evaluate all nodes and return the value (M, S) of the initial node of each state."""
     *_, first = node_values(policy, model)
-    return np.ascontiguousarray(first[np.arange(model.num_states), policy.first].T)
+    return np.ascontiguousarray(first[np.arange(model.num_states), policy.initial_nodes].T)
 
 
-def _is_thin(policy: Controller, model: RewardMixingMDP) -> bool:
-    """Whether it pays to value only the nodes that are entered: there are many, and few next states."""
+def _prefers_sparse(policy: Controller, model: RewardMixingMDP) -> bool:
+    """Return whether evaluating reachable nodes only is faster: many nodes, and few next states."""
     rows = model.transition_rows
     possible = rows.nnz if model.is_sparse else np.count_nonzero(rows)
-    nodes = sum(part.shape[1] for part in policy.actions) * model.num_states
-    return nodes >= MANY_NODES and bool(possible <= THIN * rows.shape[0] * rows.shape[1])
+    nodes = sum(actions.shape[1] for actions in policy.actions) * model.num_states
+    return nodes >= MIN_NODES_SPARSE and bool(possible <= MAX_DENSITY_SPARSE * rows.shape[0] * rows.shape[1])
 
 
-def entered_value(policy: Controller, model: RewardMixingMDP) -> Floats:
-    """(M, S): what the policy earns from its first node on, from those nodes alone that a path enters; else 0."""
-    from rewardmix.evaluation_kernels import earn_ahead
+def evaluate_reachable_nodes(policy: Controller, model: RewardMixingMDP) -> Floats:
+    """Evaluate the reachable nodes only and return the value (M, S) of the initial nodes; 0 for other states."""
+    from rewardmix.evaluation_kernels import backup_node_values
 
-    moves = _entries(model)
-    steps = list(entered_nodes(policy, model, moves))
-    laws, means = _outcome_tables(model)
-    contexts = tuple(range(model.num_contexts))
+    transitions = _transition_entries(model)
+    steps = list(iter_reachable_nodes(policy, model, transitions))
+    probs, means = _reward_tables(model)
+    types = tuple(range(model.num_types))
     nodes, rows, _ = steps[-1]
-    place, later = rows, means  # what the last step earns is that of its state-action
-    for actions, (before, played, following) in zip(policy.actions[:0:-1], steps[-2::-1], strict=True):
-        value = np.empty((before.size, model.num_contexts))
-        places = np.zeros(actions.shape, dtype=np.int32)  # half the memory; more nodes would not fit into it
-        places.reshape(-1)[nodes] = place
-        earn_ahead(played, following, laws, means, *moves, places, later, contexts, value)
-        nodes, place, later = before, np.arange(before.size), value
-    first = np.zeros((model.num_contexts, model.num_states))
-    first[:, nodes // policy.actions[0].shape[1]] = later[place].T
-    return first
+    # At the last step the value of a node is the mean reward of its state-action, so rows of ``means`` serve as values.
+    node_rows, next_values = rows, means
+    for actions, (previous_nodes, previous_rows, next_nodes) in zip(policy.actions[:0:-1], steps[-2::-1], strict=True):
+        value = np.empty((previous_nodes.size, model.num_types))
+        # Four bytes halve the memory of this table. A controller with more nodes than int32 can index would not fit
+        # into memory.
+        row_table = np.zeros(actions.shape, dtype=np.int32)
+        row_table.reshape(-1)[nodes] = node_rows
+        backup_node_values(previous_rows, next_nodes, probs, means, *transitions, row_table, next_values, types, value)
+        nodes, node_rows, next_values = previous_nodes, np.arange(previous_nodes.size), value
+    initial_values = np.zeros((model.num_types, model.num_states))
+    initial_values[:, nodes // policy.actions[0].shape[1]] = next_values[node_rows].T
+    return initial_values
 
 
-def entered_nodes(
-    policy: Controller, model: RewardMixingMDP, moves: tuple[Ints, Ints, Floats]
+def iter_reachable_nodes(
+    policy: Controller, model: RewardMixingMDP, transitions: tuple[Ints, Ints, Floats]
 ) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Of each step, the nodes that a path enters: places (E,) in (S, K), state-actions (E,) and next nodes (E, Z)."""
-    from rewardmix.evaluation_kernels import enter_nodes
+    """Iterate over the reachable nodes of each step.
 
-    entered = np.zeros(policy.actions[0].shape, dtype=np.bool_)
-    entered[np.arange(model.num_states), policy.first] = model.initial > 0
-    for t, (actions, successors) in enumerate(zip(policy.actions, policy.successors, strict=True)):
-        nodes = np.flatnonzero(entered)
-        played = actions.reshape(-1)[nodes].astype(np.int64)
-        rows = state_action(nodes // actions.shape[1], played, model.num_actions)
-        following = successors.reshape(-1, model.num_values)[nodes].astype(np.int64)
-        yield nodes, rows, following
+    Yields (E,) flat indices into (S, K), (E,) state-actions and (E, Z) next nodes.
+    """
+    from rewardmix.evaluation_kernels import mark_reachable_nodes
+
+    reachable = np.zeros(policy.actions[0].shape, dtype=np.bool_)
+    reachable[np.arange(model.num_states), policy.initial_nodes] = model.initial > 0
+    for t, (actions, node_table) in enumerate(zip(policy.actions, policy.next_nodes, strict=True)):
+        nodes = np.flatnonzero(reachable)
+        node_actions = actions.reshape(-1)[nodes].astype(np.int64)
+        rows = state_action_index(nodes // actions.shape[1], node_actions, model.num_actions)
+        next_nodes = node_table.reshape(-1, model.num_values)[nodes].astype(np.int64)
+        yield nodes, rows, next_nodes
         if t + 1 < model.horizon:
-            entered = np.zeros(policy.actions[t + 1].shape, dtype=np.bool_)
-            enter_nodes(rows, following, *moves[:2], entered)
+            reachable = np.zeros(policy.actions[t + 1].shape, dtype=np.bool_)
+            mark_reachable_nodes(rows, next_nodes, *transitions[:2], reachable)
 
 
-def _entries(model: RewardMixingMDP) -> tuple[Ints, Ints, Floats]:
-    """Transition rows as (first entry of each, next states, chances), next states in order."""
+def _transition_entries(model: RewardMixingMDP) -> tuple[Ints, Ints, Floats]:
+    """Return transitions as compressed rows: row offsets, next states in increasing order, probabilities."""
     rows = model.transition_rows
     if model.is_sparse:
         return rows.indptr.astype(np.int64), rows.indices.astype(np.int64), np.array(rows.data)
@@ -207,59 +241,65 @@ def _entries(model: RewardMixingMDP) -> tuple[Ints, Ints, Floats]:
     return np.searchsorted(owner, np.arange(rows.shape[0] + 1)), columns, rows[owner, columns]
 
 
-def _outcome_tables(model: RewardMixingMDP) -> tuple[Floats, Floats]:
-    """(X, Z, M) laws of the outcome, and (X, M) expected rewards."""
-    laws = np.ascontiguousarray(np.moveaxis(model.laws, 0, -1)).reshape(-1, model.num_values, model.num_contexts)
-    return laws, np.ascontiguousarray(np.moveaxis(model.means, 0, -1)).reshape(-1, model.num_contexts)
+def _reward_tables(model: RewardMixingMDP) -> tuple[Floats, Floats]:
+    """Return reward probabilities (X, Z, M) and mean rewards (X, M)."""
+    probs = np.ascontiguousarray(np.moveaxis(model.reward_probs, 0, -1)).reshape(-1, model.num_values, model.num_types)
+    return probs, np.ascontiguousarray(np.moveaxis(model.mean_rewards_by_type, 0, -1)).reshape(-1, model.num_types)
 
 
 def node_values(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
-    """(S, K_t, M) for t = H .. 1: what each node earns in each context from there on, by the recursion above."""
+    """Iterate over t = H .. 1 and yield the value (S, K_t, M) of each node under each type."""
     policy.check_fits(model)
-    laws, means = _outcome_tables(model)
+    probs, means = _reward_tables(model)
     states = np.arange(model.num_states)[:, None]
-    later: Floats | None = None
-    for actions, successors in zip(reversed(policy.actions), reversed(policy.successors), strict=True):
-        rows = state_action(states, actions.astype(np.int64), model.num_actions)
-        now = means[rows]
-        if later is not None:
-            played = np.zeros(means.shape[0], dtype=np.bool_)  # few state-actions are, at most steps
-            played[rows] = True
-            onward = carried(model.transition_rows[np.flatnonzero(played)], later.reshape(model.num_states, -1))
-            onward = onward.reshape(-1, *later.shape[1:])
-            place = (np.cumsum(played) - 1)[rows]
+    next_values: Floats | None = None
+    for actions, next_nodes in zip(reversed(policy.actions), reversed(policy.next_nodes), strict=True):
+        rows = state_action_index(states, actions.astype(np.int64), model.num_actions)
+        values = means[rows]
+        if next_values is not None:
+            # Only state-actions that the controller takes at this step are multiplied; at most steps these are few.
+            is_taken = np.zeros(means.shape[0], dtype=np.bool_)
+            is_taken[rows] = True
+            expected = multiply_transition(
+                model.transition_rows[np.flatnonzero(is_taken)], next_values.reshape(model.num_states, -1)
+            )
+            expected = expected.reshape(-1, *next_values.shape[1:])
+            position = (np.cumsum(is_taken) - 1)[rows]
+            # Rewards are summed in a fixed order, from the lowest to the highest, which gives equal bits on both paths.
             for z in range(model.num_values):
-                now += laws[rows, z] * onward[place, successors[:, :, z]]
-        yield now
-        later = now
+                values += probs[rows, z] * expected[position, next_nodes[:, :, z]]
+        yield values
+        next_values = values
 
 
-def node_chances(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
-    """(M, S, K_t) for t = 1 .. H: how likely the policy is to be in each context, state and node."""
+def node_occupancy(policy: Controller, model: RewardMixingMDP) -> Iterator[Floats]:
+    """Iterate over t = 1 .. H and yield the probability (M, S, K_t) of each type, state and node."""
     policy.check_fits(model)
     states = np.arange(model.num_states)
-    law = np.zeros((model.num_contexts, *policy.actions[0].shape))
-    law[:, states, policy.first] = model.weights[:, None] * model.initial
+    occupancy = np.zeros((model.num_types, *policy.actions[0].shape))
+    occupancy[:, states, policy.initial_nodes] = model.weights[:, None] * model.initial
     for t in range(model.horizon):
-        yield law
+        yield occupancy
         if t + 1 == model.horizon:
             return
         actions = policy.actions[t].astype(np.int64)
-        rows = state_action(states[:, None], actions, model.num_actions)
-        onward = np.zeros((model.num_contexts, model.num_states * model.num_actions, policy.actions[t + 1].shape[1]))
-        for m in range(model.num_contexts):
+        rows = state_action_index(states[:, None], actions, model.num_actions)
+        joint = np.zeros((model.num_types, model.num_states * model.num_actions, policy.actions[t + 1].shape[1]))
+        for m in range(model.num_types):
             for z in range(model.num_values):
-                chance = law[m] * model.laws[m, states[:, None], actions, z]
-                np.add.at(onward[m], (rows, policy.successors[t][:, :, z]), chance)
-        law = np.stack([carried(model.transition_rows.T, part) for part in onward])
+                prob = occupancy[m] * model.reward_probs[m, states[:, None], actions, z]
+                # Several nodes lead to one pair of state-action and next node; np.add.at sums repeated indices, in a
+                # fixed order.
+                np.add.at(joint[m], (rows, policy.next_nodes[t][:, :, z]), prob)
+        occupancy = np.stack([multiply_transition(model.transition_rows.T, next_probs) for next_probs in joint])
 
 
-def carried(left: Any, right: Any) -> Floats:
-    """left right, one of them a transition, dense or sparse."""
+def multiply_transition(left: Any, right: Any) -> Floats:
+    """Multiply two matrices, one of them a dense or sparse transition matrix."""
     return np.asarray(
         product(left, right) if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) else left @ right
     )
 
 
-def _exactly(value: float) -> Evaluation:
-    return Evaluation(value, value, value, exact=True)
+def _exact_result(value: float) -> Evaluation:
+    return Evaluation(value, value, value, is_exact=True)

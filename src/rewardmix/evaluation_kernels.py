@@ -1,4 +1,4 @@
-"""Kernels that value a controller where each state-action has few next states: only the nodes that a path enters."""
+"""Compiled kernels that evaluate the reachable nodes of a controller in a model with sparse transitions."""
 
 from __future__ import annotations
 
@@ -10,46 +10,50 @@ from rewardmix._core.jit import kernel
 
 
 @kernel
-def enter_nodes(
-    rows: Any,  # (E,) state-action of each node that a path enters
-    following: Any,  # (E, Z) next node
+def mark_reachable_nodes(
+    rows: Any,  # (E,) state-action of each reachable node
+    next_nodes: Any,  # (E, Z) next node
     pointers: Any,  # (X + 1,) first entry of each state-action
     columns: Any,  # (N,) next states
-    out: Any,  # out (S, L) whether a path enters the nodes of the next step
+    out: Any,  # out (S, L) whether a node of the next step is reachable
 ) -> None:
-    """Every next state and node of the nodes that are entered."""
+    """Mark every next state and node of the reachable nodes."""
     for i in range(rows.size):
-        for z in range(following.shape[1]):
+        for z in range(next_nodes.shape[1]):
             for entry in range(pointers[rows[i]], pointers[rows[i] + 1]):
-                out[columns[entry], following[i, z]] = True
+                out[columns[entry], next_nodes[i, z]] = True
 
 
 @kernel
-def earn_ahead(
+def backup_node_values(
     rows: Any,  # (E,)
-    following: Any,  # (E, Z)
-    laws: Any,  # (X, Z, M) of outcomes in each context
-    means: Any,  # (X, M) expected rewards
+    next_nodes: Any,  # (E, Z)
+    probs: Any,  # (X, Z, M) reward probabilities by type
+    means: Any,  # (X, M) mean rewards by type
     pointers: Any,  # (X + 1,)
     columns: Any,  # (N,)
-    entries: Any,  # (N,) their chances
-    places: Any,  # (S, L) where the next nodes are in ``later``
-    later: Any,  # (F, M) what they earn
-    contexts: Any,  # (0, .. , M - 1), a tuple: machine code is made for their number
-    out: Any,  # out (E, M) what the nodes earn
+    transition_probs: Any,  # (N,) their probabilities
+    row_table: Any,  # (S, L) row of each next node in ``next_values``
+    next_values: Any,  # (F, M)
+    types: Any,  # (0, .. , M - 1), a tuple: its length is a compile-time constant
+    out: Any,  # out (E, M) values of the nodes
 ) -> None:
-    """out = means + sum_z law(z) sum_s' T(s') later(s' and the next node after z), both sums from left to right."""
-    sums = np.empty(len(contexts))
+    """Back up values by one step: out = mean reward + sum_z p(z) sum_s' T(s') value(s' and next node after z).
+
+    Both sums run from left to right, which gives the bits of the dense evaluation.
+    """
+    # Sums over next states are finished before they are multiplied by p(z): the order of the dense path.
+    sums = np.empty(len(types))
     for i in range(rows.size):
-        x, earned = rows[i], out[i]
-        for m in range(len(contexts)):
-            earned[m] = means[x, m]
-        for z in range(following.shape[1]):
-            for m in range(len(contexts)):
+        x, row_value = rows[i], out[i]
+        for m in range(len(types)):
+            row_value[m] = means[x, m]
+        for z in range(next_nodes.shape[1]):
+            for m in range(len(types)):
                 sums[m] = 0.0
             for entry in range(pointers[x], pointers[x + 1]):
-                chance, onward = entries[entry], later[places[columns[entry], following[i, z]]]
-                for m in range(len(contexts)):
-                    sums[m] += chance * onward[m]
-            for m in range(len(contexts)):
-                earned[m] += laws[x, z, m] * sums[m]
+                prob, next_value = transition_probs[entry], next_values[row_table[columns[entry], next_nodes[i, z]]]
+                for m in range(len(types)):
+                    sums[m] += prob * next_value[m]
+            for m in range(len(types)):
+                row_value[m] += probs[x, z, m] * sums[m]

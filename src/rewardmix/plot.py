@@ -1,6 +1,6 @@
-"""Pictures of results, as matplotlib axes: every function takes ``ax=`` and returns the axes it drew on.
+"""Plot results with matplotlib. Every function takes ``ax=`` and returns the axes.
 
-matplotlib is imported when something is drawn; the extra ``plot`` has it.
+matplotlib is imported at the first plot; the extra ``plot`` installs it.
 """
 
 from __future__ import annotations
@@ -10,35 +10,40 @@ from typing import Any
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._core.checks import as_instance, refuse
-from rewardmix._core.streams import Role, seed_for
+from rewardmix._core.checks import as_instance, raise_input_error
+from rewardmix._core.random_streams import Role, derive_seed
 from rewardmix.episodes import Episodes
-from rewardmix.model import RewardMixingMDP, mixed
+from rewardmix.model import RewardMixingMDP, weighted_sum
 from rewardmix.moments import Moments
-from rewardmix.online import Earned
-from rewardmix.profiles import SURE
+from rewardmix.online import OnlineResult
 from rewardmix.simulation import simulate
+from rewardmix.statements import EVIDENCE
+from rewardmix.type_profiles import IDENTIFIED_PROB
 
-MOST_PLACES = 12
-"""State-actions that ``types`` draws: those where types differ most."""
+MAX_ROWS = 12
+"""Maximum number of state-actions that ``plot_types`` shows: those with the largest differences between types."""
 
 
-def types(result: Any, *, ax: Any = None) -> Any:
-    """What each type pays where types differ most, a row for each state-action and a dot for each type.
+def plot_types(result: Any, *, ax: Any = None) -> Any:
+    """Plot the expected reward of each type where types differ most: one row per state-action, one dot per type.
 
     Args:
-        result: a model, or a result that has one.
-        ax: where to draw; left out, on axes of their own.
+        result: Model, or a result that contains one.
+        ax: Axes to draw on; None makes new ones.
+
+    Returns:
+        The axes.
     """
     model = _model_of(result)
-    spread = np.sqrt(mixed(model.weights, (model.means - model.mean) ** 2))
-    order = np.argsort(-spread, axis=None, kind="stable")[:MOST_PLACES]
+    # Standard deviation over types, weighted by their probabilities: rare types do not dominate the selection.
+    type_std = np.sqrt(weighted_sum(model.weights, (model.mean_rewards_by_type - model.mean_rewards) ** 2))
+    order = np.argsort(-type_std, axis=None, kind="stable")[:MAX_ROWS]
     states, actions = np.divmod(order, model.num_actions)
     rows = np.arange(order.size)[::-1]
     axes = _axes(ax)
     for m, name in enumerate(model.type_labels):
         label = f"{name} ({100 * model.weights[m]:.0f} %)"
-        axes.plot(model.means[m, states, actions], rows, "o", label=label)
+        axes.plot(model.mean_rewards_by_type[m, states, actions], rows, "o", label=label)
     several = model.num_states > 1
     labels = [
         model.action_labels[a] + (f" in {model.state_labels[s]}" if several else "")
@@ -50,124 +55,138 @@ def types(result: Any, *, ax: Any = None) -> Any:
     return axes
 
 
-def beliefs(result: Any, episodes: Episodes | None = None, *, episode: int = 0, seed: int = 0, ax: Any = None) -> Any:
-    """How the belief in each type moves over a session.
+def plot_beliefs(
+    result: Any, episodes: Episodes | None = None, *, episode: int = 0, seed: int = 0, ax: Any = None
+) -> Any:
+    """Plot the belief in each type over the steps of an episode.
 
     Args:
-        result: what ``plan``, ``learn``, ``fit`` or ``earn`` returned, or a run that was loaded.
-        episodes: sessions that happened; left out, one is played by the policy in the model.
-        episode: which of them.
-        seed: of the one that is played.
-        ax: where to draw; left out, on axes of their own.
+        result: Result of ``plan``, ``learn``, ``fit`` or ``learn_online``, or a loaded run.
+        episodes: Observed episodes; None simulates one with the policy in the model.
+        episode: Index of the episode.
+        seed: Seed of the simulated episode.
+        ax: Axes to draw on; None makes new ones.
+
+    Returns:
+        The axes.
     """
     model = _model_of(result)
     if episodes is None:
         plan = getattr(result, "plan", result)
         if not hasattr(plan, "policy"):
-            refuse("result", type(result).__name__, "a result with a plan, or episodes to look at")
-        episodes, episode = simulate(plan.policy, model, 1, seed_for(seed, Role.DRAWN_SESSION)), 0
-    one = as_instance("episodes", episodes, Episodes)[episode : episode + 1]
-    if len(one) != 1:
-        refuse("episode", episode, f"one of {len(episodes)}, from 0")
-    steps = int(one.lengths[0])
-    values = np.searchsorted(model.reward_values, one.reward_values)[one.outcomes[0, :steps]]
-    likelihood = model.laws[:, one.states[0, :steps], one.actions[0, :steps].astype(np.int64), values].T
-    believed = bayes.posterior(model.weights, likelihood)
+            raise_input_error("result", type(result).__name__, "a result with a plan, or episodes")
+        episodes, episode = simulate(plan.policy, model, 1, derive_seed(seed, Role.PLOT_EPISODE)), 0
+    selected = as_instance("episodes", episodes, Episodes)[episode : episode + 1]
+    if len(selected) != 1:
+        raise_input_error("episode", episode, f"an index below {len(episodes)}")
+    steps = int(selected.lengths[0])
+    # Episodes may have fewer reward values than the model, so their indices are translated.
+    values = np.searchsorted(model.reward_values, selected.reward_values)[selected.reward_indices[0, :steps]]
+    likelihood = model.reward_probs[
+        :, selected.states[0, :steps], selected.actions[0, :steps].astype(np.int64), values
+    ].T
+    beliefs = bayes.filter_beliefs(model.weights, likelihood)
     axes = _axes(ax)
     for m, name in enumerate(model.type_labels):
-        axes.plot(np.arange(steps + 1), believed[:, m], marker=".", label=name)
+        axes.plot(np.arange(steps + 1), beliefs[:, m], marker=".", label=name)
     axes.set(xlabel="steps", ylabel="belief", ylim=(-0.02, 1.02))
     axes.legend()
     return axes
 
 
-def certainty(result: Any, *, ax: Any = None) -> Any:
-    """How sure the policy is of the type after each step, on average; the line is where it is recognised."""
-    known = result.recognition
+def plot_certainty(result: Any, *, ax: Any = None) -> Any:
+    """Plot the mean certainty about the type after each step; the line is where a type counts as identified."""
+    identification = result.identification
     axes = _axes(ax)
-    axes.plot(range(len(known.certainty)), known.certainty, marker=".")
-    axes.axhline(SURE, linestyle=":", color="grey")
+    axes.plot(range(len(identification.certainty)), identification.certainty, marker=".")
+    axes.axhline(IDENTIFIED_PROB, linestyle=":", color="grey")
     axes.set(xlabel="steps", ylabel="certainty of the type", ylim=(0.0, 1.02))
     return axes
 
 
-def values(result: Any, *, ax: Any = None) -> Any:
-    """What policies earn: this one, the best that does not adapt, and the bounds."""
-    compared = result.result["comparison"]
-    rows = compared["rows"][::-1]
+def plot_values(result: Any, *, ax: Any = None) -> Any:
+    """Plot the value of the policy beside those of the baselines and bounds."""
+    comparison = result.to_dict()["comparison"]
+    rows = comparison["rows"][::-1]
     axes = _axes(ax)
     axes.barh([row["name"] for row in rows], [row["value"] for row in rows])
-    for place, row in enumerate(rows):
-        axes.annotate(f" {row['value']:.2f}", (row["value"], place), va="center")
+    for y, row in enumerate(rows):
+        axes.annotate(f" {row['value']:.2f}", (row["value"], y), va="center")
     axes.margins(x=0.15)
-    axes.set_xlabel(f"reward an episode, {compared['measured']}")
+    axes.set_xlabel(f"value per episode, {EVIDENCE[comparison['evidence_key']]}")
     return axes
 
 
-def learning_curve(result: Any, *, ax: Any = None) -> Any:
-    """How it went over the episodes: the reward an episode of ``earn``, the uncertainty V_0 of ``learn``."""
+def plot_learning_curve(result: Any, *, ax: Any = None) -> Any:
+    """Plot the mean return over episodes of ``learn_online``, or the uncertainty V_0 over episodes of ``learn``."""
     axes = _axes(ax)
-    if isinstance(result, Earned) or result.result.get("earned"):
-        told = result.result["earned"]
-        points = np.array(told["points"], float)
-        axes.plot(points[:, 0], points[:, 1], marker=".", label="earned")
-        if told["best"] is not None:
-            axes.axhline(told["best"], linestyle=":", color="grey", label="best policy")
+    if isinstance(result, OnlineResult) or result.to_dict().get("online"):
+        curve = result.to_dict()["online"]
+        points = np.array(curve["returns"], float)
+        axes.plot(points[:, 0], points[:, 1], marker=".", label="agent")
+        if curve["optimal_value"] is not None:
+            axes.axhline(curve["optimal_value"], linestyle=":", color="grey", label="optimal value")
             axes.legend()
-        axes.set_ylabel("reward an episode")
+        axes.set_ylabel("reward per episode")
     else:
-        told = result.result["uncertainty"]
-        if not told:
-            refuse(
-                "result", f"a {type(result).__name__} that was not learned episode by episode", "one of learn or earn"
+        curve = result.to_dict()["uncertainty"]
+        if not curve:
+            raise_input_error(
+                "result", f"a {type(result).__name__} without a learning curve", "a result of learn or learn_online"
             )
-        points = np.array(told, float)
+        points = np.array(curve, float)
         axes.plot(points[:, 0], points[:, 1], marker=".")
         axes.set_ylabel("uncertainty V\N{SUBSCRIPT ZERO}")
     axes.set(xlabel="episodes", xscale="log")
     return axes
 
 
-def coverage_curve(result: Any, *, ax: Any = None) -> Any:
-    """How many pairs of state-actions were seen together in at least so many episodes.
+def plot_coverage(result: Any, *, ax: Any = None) -> Any:
+    """Plot the number of state-action pairs that were observed together in at least n episodes, over n.
 
     Args:
-        result: moments, or a result that has them.
-        ax: where to draw; left out, on axes of their own.
+        result: Moments, or a result that contains them.
+        ax: Axes to draw on; None makes new ones.
+
+    Returns:
+        The axes.
     """
     moments = _moments_of(result)
     counts = moments.pair_counts()
-    seen = np.sort(counts[np.tril_indices(counts.shape[0])])[::-1]
-    seen = seen[seen > 0]
+    # The matrix is symmetric; the lower triangle contains each unordered pair once.
+    observed = np.sort(counts[np.tril_indices(counts.shape[0])])[::-1]
+    observed = observed[observed > 0]
     axes = _axes(ax)
-    axes.step(seen, np.arange(1, seen.size + 1), where="post")
-    axes.set(xlabel="episodes with both", ylabel="pairs seen so often", xscale="log")
+    axes.step(observed, np.arange(1, observed.size + 1), where="post")
+    axes.set(xlabel="episodes that contain both", ylabel="pairs in at least so many episodes", xscale="log")
     return axes
 
 
 def _axes(ax: Any) -> Any:
-    """The axes that were given, or new ones."""
+    """Return the given axes, or new ones."""
     if ax is not None:
         return ax
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'rewardmix[plot]'") from error
+        raise ImportError("plots need matplotlib: pip install 'rewardmix[plot]'") from error
     return pyplot.subplots(layout="constrained")[1]
 
 
 def _model_of(result: Any) -> RewardMixingMDP:
-    found = result if isinstance(result, RewardMixingMDP) else getattr(result, "model", None)
-    return as_instance("result", found, RewardMixingMDP)
+    """Return the model of a result."""
+    candidate = result if isinstance(result, RewardMixingMDP) else getattr(result, "model", None)
+    return as_instance("result", candidate, RewardMixingMDP)
 
 
 def _moments_of(result: Any) -> Moments:
-    """The counts of a result, wherever it keeps them."""
-    places = (result, getattr(result, "moments", None), getattr(getattr(result, "exploration", None), "moments", None),
+    """Return the moments of a result, wherever it stores them."""
+    candidates = (result, getattr(result, "moments", None),
+                  getattr(getattr(result, "exploration", None), "moments", None),
               getattr(getattr(result, "info", None), "moments", None))  # fmt: skip
-    found = next((place for place in places if isinstance(place, Moments)), None)
-    if found is None and isinstance(result, Earned):
-        found = result.agent.moments()
-    if found is None:
-        refuse("result", type(result).__name__, "moments, or a result of learn, fit or earn")
-    return found
+    moments = next((candidate for candidate in candidates if isinstance(candidate, Moments)), None)
+    if moments is None and isinstance(result, OnlineResult):
+        moments = result.agent.moments()
+    if moments is None:
+        raise_input_error("result", type(result).__name__, "moments, or a result of learn, fit or learn_online")
+    return moments

@@ -1,21 +1,24 @@
-"""Numbers of the theory: confidence levels, radii, thresholds, and how many episodes they ask for.
+"""Compute the quantities of the theory: failure probabilities, radii, thresholds, sample complexity.
 
-Scalars and arrays in, numbers out. The paper leaves its constants as O(.); here each one is written out. Two families:
+Scalars and arrays in, numbers out. The paper hides its constants in O(.); here each one is explicit. Two families:
 
-*The paper's forms*, ``paper_*``: iota = c log(K S A / eta), the bonus is min(1, sqrt(iota / n)).
+*Forms of the paper*, ``paper_*``: iota = c log(K S A / eta), the bonus is min(1, sqrt(iota / n)).
 
-*Explicit radii*, ``*_radius``: valid at once for every count n >= 1 and for every state-action (pair), so they hold at
-whatever moment exploration happens to stop. All rest on two inequalities and one union bound:
+*Explicit radii*, ``*_radius``: valid simultaneously for every count n >= 1 and every state-action (pair), so they hold
+at whatever time exploration stops. They rest on two inequalities and a union bound:
 
-- Hoeffding: the mean of n independent draws from an interval of length 1 is off by r with probability at most
+- Hoeffding: the mean of n independent draws from an interval of length 1 deviates by r with probability at most
   2 exp(-2 n r^2).
-- Weissman et al. (2003): the empirical law of n draws from k categories is off by r in L1 with probability at most
-  (2^k - 2) exp(-n r^2 / 2).
-- Over counts: sum over n >= 1 of 1 / (n (n+1)) is 1, so the share failure / (n (n+1)) for count n adds up to failure.
+- Weissman et al. (2003): the empirical distribution of n draws from k categories deviates by r in L1 with probability
+  at most (2^k - 2) exp(-n r^2 / 2).
+- Union over counts: the sum over n >= 1 of 1 / (n (n+1)) is 1, so failure probabilities eta / (n (n+1)) sum to eta.
 
-The samples behind a count are the first n that the learner happened to take. Which steps it visits depends on earlier
-episodes and on the path, never on the rewards that are being averaged, so those n are independent draws and the
-inequalities apply to each n.
+The samples behind a count are the first n that the learner took. Which steps it visits depends on earlier episodes and
+on the path, not on the rewards that are averaged. These n samples are therefore independent and the inequalities apply
+for each n.
+
+Use ``*_radius`` for confidence sets, ``*_episodes`` and ``*_bound`` to plan experiments, ``paper_*`` to reproduce the
+paper.
 """
 
 from __future__ import annotations
@@ -26,38 +29,94 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._core.checks import as_number, refuse
-from rewardmix._core.portable import log, log1p, logs
+from rewardmix._core.checks import as_number, raise_input_error
+from rewardmix._core.portable_math import log, log1p, log_array
 
-FAMILIES = 4
-"""Averages, pairs, moves and starts each get the same share of the failure probability."""
+NUM_FAMILIES = 4
+"""Number of families that share the failure probability: marginal rewards, pairs, transitions, initial states."""
 
 
-SMALLEST = 1e-140
-"""Thresholds below this are as good as 0: the episodes that they ask for are beyond all numbers."""
+MIN_THRESHOLD = 1e-140
+"""Smallest threshold: below it, the required number of episodes overflows."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Thresholds
 
 
-def tolerance(accuracy: float, horizon: int) -> float:
-    """epsilon_0 = epsilon / H^2: differences between contexts below it do not matter."""
-    return _positive("accuracy", accuracy) / _positive("horizon", horizon) ** 2
+def covariance_tolerance(epsilon: float, horizon: int) -> float:
+    """Compute epsilon_0 = epsilon / H^2, below which covariances do not matter for a regret of epsilon.
 
+    Args:
+        epsilon: Accuracy of the value.
+        horizon: Number of steps, H.
 
-def threshold(accuracy: float, separation: float, horizon: int) -> float:
-    """eps_pe = (epsilon / H^3) max(delta, epsilon / H^2), where exploration stops (theorem:upper_bound).
+    Returns:
+        Tolerance epsilon_0.
 
-    The theorem's; section 4 also divides by the number of levels (departure 15 of docs/paper.md).
+    Examples:
+        >>> from rewardmix import theory
+        >>> theory.covariance_tolerance(0.1, horizon=4)
+        0.00625
     """
-    gap = max(as_number("separation", separation, above=-1e-300, below=1e60), tolerance(accuracy, horizon))
-    found = accuracy / float(horizon) ** 3 * gap
-    if found < SMALLEST:
-        refuse(
-            "accuracy", accuracy, f"one whose threshold is at least {SMALLEST:g}; at horizon {horizon} it is {found:g}"
+    return _check_positive("epsilon", epsilon) / _check_positive("horizon", horizon) ** 2
+
+
+def uncertainty_threshold(epsilon: float, min_separation: float, horizon: int) -> float:
+    """Compute eps_pe = (epsilon / H^3) max(delta, epsilon / H^2), at which exploration stops (theorem:upper_bound).
+
+    Section 4 of the paper also divides by the number of levels (departure 15 of docs/paper.md).
+
+    Args:
+        epsilon: Accuracy of the value.
+        min_separation: Lower bound delta of the separation of types; 0 if unknown.
+        horizon: Number of steps, H.
+
+    Returns:
+        Threshold of the uncertainty V_0.
+
+    Raises:
+        InputError: If the threshold is smaller than ``MIN_THRESHOLD``.
+
+    Examples:
+        >>> from rewardmix import theory
+        >>> round(theory.uncertainty_threshold(0.1, 0.0, horizon=4), 8)
+        9.77e-06
+    """
+    return threshold_of_target("epsilon", epsilon, min_separation, horizon)
+
+
+def threshold_of_target(name: str, epsilon: float, min_separation: float, horizon: int) -> float:
+    """Compute ``uncertainty_threshold`` for an accuracy that is another function's argument.
+
+    Args:
+        name: Name of that argument, for errors.
+        epsilon: Accuracy of the value.
+        min_separation: Lower bound delta of the separation of types; 0 if unknown.
+        horizon: Number of steps, H.
+
+    Returns:
+        Threshold of the uncertainty V_0.
+
+    Raises:
+        InputError: If the threshold is smaller than ``MIN_THRESHOLD``.
+
+    Examples:
+        >>> from rewardmix import theory
+        >>> round(theory.threshold_of_target("target_regret", 0.1, 0.0, horizon=4), 8)
+        9.77e-06
+    """
+    tolerance = max(
+        as_number("min_separation", min_separation, above=-1e-300, below=1e60), covariance_tolerance(epsilon, horizon)
+    )
+    value = epsilon / float(horizon) ** 3 * tolerance
+    if value < MIN_THRESHOLD:
+        raise_input_error(
+            name,
+            epsilon,
+            f"a value whose uncertainty threshold is at least {MIN_THRESHOLD:g}; at horizon {horizon} it is {value:g}",
         )
-    return found
+    return value
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -65,183 +124,229 @@ def threshold(accuracy: float, separation: float, horizon: int) -> float:
 
 
 def episode_bound(
-    num_states: int, num_actions: int, horizon: int, threshold: float, failure: float, constant: float = 1.0
+    num_states: int, num_actions: int, horizon: int, threshold: float, failure_prob: float, scale: float = 1.0
 ) -> float:
-    """K = C S^2 A (H + A) / eps_pe^2 log(H S A / (eps_pe eta)): episodes until V_0 <= eps_pe, at most.
+    """Bound the episodes until V_0 <= eps_pe: K = C S^2 A (H + A) / eps_pe^2 log(H S A / (eps_pe eta)).
 
-    The paper's C is not given; with ``constant`` 1 this is the form of the bound, not a promise.
+    The paper does not state C. With ``scale`` = C = 1 this is the form of the bound, not a guarantee.
     """
-    s, a, h = _sizes(num_states, num_actions, horizon)
-    stop, eta = _threshold(threshold), _failure(failure)
-    size = max(float(log(h * s * a / (stop * eta))), 0.0)
-    return constant * (s * s) * a * (h + a) / (stop * stop) * size
+    s, a, h = _check_sizes(num_states, num_actions, horizon)
+    stop, eta = _check_threshold(threshold), _check_failure_prob(failure_prob)
+    logarithm = max(float(log(h * s * a / (stop * eta))), 0.0)
+    return scale * (s * s) * a * (h + a) / (stop * stop) * logarithm
 
 
 def upper_bound(
     num_states: int,
     num_actions: int,
     horizon: int,
-    accuracy: float,
-    separation: float,
-    failure: float,
-    constant: float = 1.0,
+    epsilon: float,
+    min_separation: float,
+    failure_prob: float,
+    scale: float = 1.0,
 ) -> float:
-    """Episodes for an epsilon-optimal policy, as theorem:upper_bound prints them.
+    """Bound the episodes for an epsilon-optimal policy (theorem:upper_bound).
 
     K = C H^6 S^2 A (H + A) / epsilon^2 max(delta, epsilon / H^2)^-2 log(H S A / (epsilon eta)) log(H / epsilon)^2.
     """
-    s, a, h = _sizes(num_states, num_actions, horizon)
-    threshold(accuracy, separation, horizon)
-    if accuracy > h:
-        refuse("accuracy", accuracy, f"at most the horizon {horizon}: no policy can be further from the best")
-    gap = max(separation, tolerance(accuracy, horizon))
-    growth: float = log(h * s * a / (accuracy * _failure(failure))) * log(h / accuracy) * log(h / accuracy)
+    s, a, h = _check_sizes(num_states, num_actions, horizon)
+    uncertainty_threshold(epsilon, min_separation, horizon)
+    if epsilon > h:
+        raise_input_error("epsilon", epsilon, f"at most the horizon {horizon}; no policy has a larger regret")
+    delta = max(min_separation, covariance_tolerance(epsilon, horizon))
+    logs: float = log(h * s * a / (epsilon * _check_failure_prob(failure_prob))) * log(h / epsilon) * log(h / epsilon)
+    # Products instead of powers: pow may differ in the last bit between C libraries.
     cube = h * h * h
-    return constant * (cube * cube) * (s * s) * a * (h + a) / ((accuracy * gap) * (accuracy * gap)) * growth
+    return scale * (cube * cube) * (s * s) * a * (h + a) / ((epsilon * delta) * (epsilon * delta)) * logs
 
 
-def lower_bound(num_states: int, num_actions: int, accuracy: float, constant: float = 1.0) -> float:
-    """Episodes that some world needs whatever the method: Omega(S^2 A^2 / epsilon^2) (theorem:lower_bound)."""
-    each = _positive("num_states", num_states) * _positive("num_actions", num_actions) / _positive("accuracy", accuracy)
-    return constant * (each * each)
+def lower_bound(num_states: int, num_actions: int, epsilon: float, scale: float = 1.0) -> float:
+    """Compute the episodes that some model requires of any method: C S^2 A^2 / epsilon^2 (theorem:lower_bound)."""
+    ratio = (
+        _check_positive("num_states", num_states)
+        * _check_positive("num_actions", num_actions)
+        / _check_positive("epsilon", epsilon)
+    )
+    return scale * (ratio * ratio)
 
 
-def fluid_episodes(
-    num_states: int, num_actions: int, horizon: int, threshold: float, failure: float, constant: float = 1.0
+def estimate_paper_episodes(
+    num_states: int, num_actions: int, horizon: int, threshold: float, failure_prob: float, scale: float = 1.0
 ) -> float:
-    """Episodes after which the paper's own bonuses bring V_0 down to the threshold, if they shrink evenly.
+    """Estimate the episodes until the paper's bonuses reach the threshold, if all counts grow evenly.
 
-    V_0 is a sum of three parts: start, sqrt(c S L / K); moves, H steps with sqrt(c S L / (K H / (S A))) each; one pair,
-    sqrt(c L / (K / (S A)^2)), where L = log(K S A / eta). Solving for K gives the fixed point of
+    V_0 is the sum of three bonuses, with L = log(K S A / eta): initial state, sqrt(c S L / K); H transitions, sqrt(c S
+    L / (K H / (S A))) each; one pair, sqrt(c L / (K / (S A)^2)). Solving for K gives the fixed point of
 
         K = c L / eps_pe^2 (sqrt(S) + S sqrt(H A) + S A)^2.
     """
-    s, a, h = _sizes(num_states, num_actions, horizon)
-    failure = _failure(failure)
-    root = (math.sqrt(s) + s * math.sqrt(h * a) + s * a) / _threshold(threshold)
-    parts = constant * root * root
-    episodes = max(parts, math.e)
-    for _ in range(100):  # the map is a contraction: the logarithm changes far slower than its argument
-        episodes = max(parts * log(max(episodes * s * a / failure, math.e)), 1.0)
+    s, a, h = _check_sizes(num_states, num_actions, horizon)
+    failure_prob = _check_failure_prob(failure_prob)
+    factor = (math.sqrt(s) + s * math.sqrt(h * a) + s * a) / _check_threshold(threshold)
+    episodes_per_log = scale * factor * factor
+    episodes = max(episodes_per_log, math.e)
+    # The map is a contraction, because the logarithm changes much slower than its argument. 100 iterations
+    # exceed float precision.
+    for _ in range(100):
+        episodes = max(episodes_per_log * log(max(episodes * s * a / failure_prob, math.e)), 1.0)
     return episodes
 
 
-def practical_episodes(
+def estimate_practical_episodes(
     num_states: int, num_actions: int, horizon: int, uncertainty: float = 0.5, level: float = 2.0
 ) -> float:
-    """Episodes of the practical setting until V_0 <= ``uncertainty``, if pairs were all equally easy to reach.
+    """Estimate the episodes with the practical bonus until V_0 <= ``uncertainty``, if all pairs are equally reachable.
 
-    Each pair needs n = level / uncertainty^2 samples. An episode of H steps gives about H (H - 1) / 2 of the
-    X (X + 1) / 2 pairs, X = S A. An order of magnitude: worlds that are hard to walk through need more.
+    Each pair needs n = level / uncertainty^2 samples. An episode of H steps gives about H (H - 1) / 2 of the X (X + 1)
+    / 2 pairs, X = S A. This is an order of magnitude: environments with states that are hard to reach need more.
     """
-    s, a, h = _sizes(num_states, num_actions, horizon)
-    x, stop = s * a, _threshold(uncertainty)
-    a_time = max(min(h, x) * (min(h, x) - 1) / 2, 1.0)
-    return level / (stop * stop) * (x * (x + 1) / 2) / a_time
+    s, a, h = _check_sizes(num_states, num_actions, horizon)
+    x, stop = s * a, _check_threshold(uncertainty)
+    # An episode has at most X distinct state-actions, and so not more than X (X - 1) / 2 pairs of first visits.
+    pairs_per_episode = max(min(h, x) * (min(h, x) - 1) / 2, 1.0)
+    return level / (stop * stop) * (x * (x + 1) / 2) / pairs_per_episode
 
 
-def _positive(argument: str, value: object) -> float:
+def _check_positive(argument: str, value: object) -> float:
+    """Check a positive number."""
     return as_number(argument, value, above=0.0, below=1e60)
 
 
-def _sizes(num_states: int, num_actions: int, horizon: int) -> tuple[float, float, float]:
-    """S, A and H; as numbers that no power of them here exceeds."""
+def _check_sizes(num_states: int, num_actions: int, horizon: int) -> tuple[float, float, float]:
+    """Check S, A and H; the upper limit keeps all of their powers finite."""
     names = {"num_states": num_states, "num_actions": num_actions, "horizon": horizon}
     s, a, h = (as_number(name, value, above=0.0, below=1e30) for name, value in names.items())
     return s, a, h
 
 
-def _threshold(value: float) -> float:
-    if not as_number("threshold", value, above=0.0, below=1e60) >= SMALLEST:
-        refuse("threshold", value, f"a number of at least {SMALLEST:g}")
+def _check_threshold(value: float) -> float:
+    """Check a threshold."""
+    if not as_number("threshold", value, above=0.0, below=1e60) >= MIN_THRESHOLD:
+        raise_input_error("uncertainty_threshold", value, f"a number of at least {MIN_THRESHOLD:g}")
     return float(value)
 
 
-def _failure(value: float) -> float:
-    return as_number("failure", value, above=0.0, below=1.0)
+def _check_failure_prob(value: float) -> float:
+    """Check a failure probability."""
+    return as_number("failure_prob", value, above=0.0, below=1.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The paper's levels
 
 
-def paper_level(episodes: ArrayLike, num_states: int, num_actions: int, failure: float, constant: float = 1.0) -> Any:
-    """iota_1 = iota_2 = c log(K S A / eta), K the episodes so far (at least one).
+def paper_level(
+    num_episodes: ArrayLike, num_states: int, num_actions: int, failure_prob: float, scale: float = 1.0
+) -> Any:
+    """Compute iota_1 = iota_2 = c log(K S A / eta) after K episodes (at least one).
 
-    The paper writes O(log(K / eta)) in one place and O(log(S A / eta)) in another; this is the form that its proof of
-    the episode bound ends with (departure 3 of docs/paper.md).
+    The paper writes O(log(K / eta)) in one place and O(log(S A / eta)) in another. This is the form at the end of its
+    proof of the episode bound (departure 3 of docs/paper.md).
     """
-    return constant * logs(np.maximum(episodes, 1) * (num_states * num_actions / failure))
+    return scale * log_array(np.maximum(num_episodes, 1) * (num_states * num_actions / failure_prob))
 
 
-def bonus(level: ArrayLike, counts: ArrayLike) -> Any:
-    """min(1, sqrt(iota / n)), 1 where n = 0 (eq:update_q2)."""
-    return np.sqrt(level / np.maximum(counts, level))
+def bonus_width(level: ArrayLike, num_samples: ArrayLike) -> Any:
+    """Compute min(1, sqrt(iota / n)), which is 1 for n = 0 (eq:update_q2)."""
+    # The maximum inside of the root makes the result exactly 1 for n <= iota and avoids a division by 0.
+    return np.sqrt(level / np.maximum(num_samples, level))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Explicit radii
 
 
-def share(failure: float) -> float:
-    """What each of the four families (averages, pairs, moves, starts) may fail with, so that all hold together."""
-    return failure / FAMILIES
+def failure_prob_per_family(failure_prob: float) -> float:
+    """Compute the failure probability of each of the four families, which sum to ``failure_prob``."""
+    return failure_prob / NUM_FAMILIES
 
 
-def hoeffding_radius(counts: ArrayLike, failure: float) -> Any:
-    """Radius of a mean of n values in an interval of length 1, for all n at once: sqrt(log(2 n (n+1) / failure) / 2n).
+def hoeffding_radius(num_samples: ArrayLike, failure_prob: float) -> Any:
+    """Compute the radius of a mean of n values for all n: sqrt(log(2 n (n+1) / eta) / (2 n)).
 
-    2 exp(-2 n r^2) = failure / (n (n+1)), solved for r; infinite where n = 0.
+    This is 2 exp(-2 n r^2) = eta / (n (n+1)) solved for r, for values in an interval of length 1; infinite for n = 0.
+
+    Args:
+        num_samples: Number of samples n, scalar or array.
+        failure_prob: Probability eta that the radius fails for any n.
+
+    Returns:
+        Radius for each n.
+
+    Examples:
+        >>> from rewardmix import theory
+        >>> round(float(theory.hoeffding_radius(100, 0.05)), 3)
+        0.254
     """
-    n = np.asarray(counts, dtype=np.float64)
+    n = np.asarray(num_samples, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        return np.where(n > 0, np.sqrt(logs(2 * np.maximum(n, 1) * (n + 1) / failure) / (2 * n)), np.inf)
+        return np.where(n > 0, np.sqrt(log_array(2 * np.maximum(n, 1) * (n + 1) / failure_prob) / (2 * n)), np.inf)
 
 
-def weissman_radius(counts: ArrayLike, categories: int, failure: float) -> Any:
-    """L1 radius of an empirical law over k categories, for all n at once; at most 2, which is no information.
+def weissman_radius(num_samples: ArrayLike, num_categories: int, failure_prob: float) -> Any:
+    """Compute the L1 radius of an empirical distribution over k categories for all n, at most 2.
 
-    (2^k - 2) exp(-n r^2 / 2) = failure / (n (n+1)), solved for r: sqrt(2 log((2^k - 2) n (n+1) / failure) / n).
+    This is (2^k - 2) exp(-n r^2 / 2) = eta / (n (n+1)) solved for r: sqrt(2 log((2^k - 2) n (n+1) / eta) / n). The
+    radius 2 contains all distributions, that is, no information.
+
+    Args:
+        num_samples: Number of samples n, scalar or array.
+        num_categories: Number of categories k.
+        failure_prob: Probability eta that the radius fails for any n.
+
+    Returns:
+        Radius for each n.
+
+    Examples:
+        >>> from rewardmix import theory
+        >>> round(float(theory.weissman_radius(100, 3, 0.05)), 3)
+        0.529
     """
-    n = np.asarray(counts, dtype=np.float64)
-    subsets = categories * log(2) + log1p(-(2.0 ** (1 - categories))) if categories > 1 else -math.inf
+    n = np.asarray(num_samples, dtype=np.float64)
+    # log(2^k - 2) = k log 2 + log(1 - 2^(1 - k)), without the overflow of 2^k.
+    subsets = num_categories * log(2) + log1p(-(2.0 ** (1 - num_categories))) if num_categories > 1 else -math.inf
     with np.errstate(divide="ignore"):
-        exponent = subsets + logs(np.maximum(n, 1) * (n + 1) / failure)
-        radius = np.sqrt(2 * np.maximum(exponent, 0.0) / n) if categories > 1 else np.zeros_like(n)
+        exponent = subsets + log_array(np.maximum(n, 1) * (n + 1) / failure_prob)
+        radius = np.sqrt(2 * np.maximum(exponent, 0.0) / n) if num_categories > 1 else np.zeros_like(n)
         return np.where(n > 0, np.minimum(radius, 2.0), 2.0)
 
 
-def average_radius(counts: ArrayLike, num_state_actions: int, failure: float, num_values: int = 2) -> Any:
-    """Radius of every average at once: Hoeffding, with ``failure`` shared by X state-actions and their frequencies.
+def marginal_radius(
+    num_samples: ArrayLike, num_state_actions: int, failure_prob: float, num_reward_values: int = 2
+) -> Any:
+    """Compute the Hoeffding radius of all marginal rewards, with ``failure_prob`` shared by X state-actions.
 
-    Two reward values have one frequency to estimate, Z > 2 have Z.
+    Two reward values have one frequency to estimate, Z > 2 have Z; the probability is also shared by these.
     """
-    frequencies = 1 if num_values == 2 else num_values
-    return hoeffding_radius(counts, share(failure) / (num_state_actions * frequencies))
+    frequencies = 1 if num_reward_values == 2 else num_reward_values
+    return hoeffding_radius(num_samples, failure_prob_per_family(failure_prob) / (num_state_actions * frequencies))
 
 
-def pair_radius(counts: ArrayLike, num_state_actions: int, failure: float, num_values: int = 2) -> Any:
-    """Radius of every pair's mean (centred) product at once, shared by the X (X+1) / 2 unordered pairs.
+def pair_radius(num_samples: ArrayLike, num_state_actions: int, failure_prob: float, num_reward_values: int = 2) -> Any:
+    """Compute the radius of all means of (centered) products, shared by the X (X+1) / 2 unordered pairs.
 
-    With u = r_x - average(x) and v = r_y - average(y), the four values of u v lie in an interval of length at most 1:
-    a largest plus a smallest corner is one of average(x), average(y), 1 - average(x), 1 - average(y). So the same
-    radius serves the plain product r_x r_y and the centred one. Z > 2: one product for each of the Z^2 cells.
+    With u = r_x - p_+(x) and v = r_y - p_+(y), the four values of u v lie in an interval of length at most 1: a largest
+    plus a smallest corner is one of p_+(x), p_+(y), 1 - p_+(x), 1 - p_+(y). One radius therefore serves the plain
+    product r_x r_y and the centered one. For Z > 2 there is one product for each of the Z^2 cells.
     """
     pairs = num_state_actions * (num_state_actions + 1) / 2
-    cells = 1 if num_values == 2 else num_values**2
-    return hoeffding_radius(counts, share(failure) / (pairs * cells))
+    cells = 1 if num_reward_values == 2 else num_reward_values**2
+    return hoeffding_radius(num_samples, failure_prob_per_family(failure_prob) / (pairs * cells))
 
 
-def transition_radius(counts: ArrayLike, num_states: int, num_state_actions: int, failure: float) -> Any:
-    """L1 radius of every row of T-hat at once, shared by the X rows. ``num_states`` counts the end, if there is one."""
-    return weissman_radius(counts, num_states, share(failure) / num_state_actions)
+def transition_radius(num_samples: ArrayLike, num_states: int, num_state_actions: int, failure_prob: float) -> Any:
+    """Compute the L1 radius of all rows of the transition estimate; ``num_states`` includes the end state, if any."""
+    return weissman_radius(num_samples, num_states, failure_prob_per_family(failure_prob) / num_state_actions)
 
 
-def initial_radius(episodes: ArrayLike, num_states: int, failure: float) -> Any:
-    """L1 radius of nu-hat after K episodes."""
-    return weissman_radius(episodes, num_states, share(failure))
+def initial_radius(num_episodes: ArrayLike, num_states: int, failure_prob: float) -> Any:
+    """Compute the L1 radius of the estimated initial distribution after K episodes."""
+    return weissman_radius(num_episodes, num_states, failure_prob_per_family(failure_prob))
 
 
-def optimism(l1_radius: ArrayLike) -> Any:
-    """How much an expectation of values in [0, 1] can be off: half of the L1 radius, since both laws sum to one."""
+def value_error_bound(l1_radius: ArrayLike) -> Any:
+    """Compute the largest error of an expectation of values in [0, 1]: half of the L1 radius.
+
+    The factor 1/2 holds because both distributions sum to 1.
+    """
     return np.asarray(l1_radius) / 2

@@ -1,7 +1,7 @@
-"""The notebooks run as written, from the first cell to the last.
+"""Run the notebooks from the first cell to the last.
 
-Their code cells are plain Python, so they are run as such, in order, in a process of their own: a Jupyter kernel would
-add a dozen packages and show nothing more. What a cell ends with is shown as a notebook would show it.
+The code cells are plain Python and run in order in a separate process; a Jupyter kernel would add a dozen packages
+without testing more. The value of the last expression of a cell is shown as in a notebook.
 """
 
 import ast
@@ -23,14 +23,14 @@ def _shown(value):
 
 
 def script_of(cells):
-    """All code cells as one program; the value of an expression at the end of a cell is shown."""
-    parts = ["import matplotlib", "matplotlib.use('Agg')", SHOW]
+    """Join the code cells to one program that shows the value of an expression at the end of a cell."""
+    statements = ["import matplotlib", "matplotlib.use('Agg')", SHOW]
     for source in cells:
         tree = ast.parse(source)
         if isinstance(tree.body[-1], ast.Expr):
             tree.body[-1] = ast.parse(f"_shown({ast.unparse(tree.body[-1].value)})").body[0]
-        parts.append(ast.unparse(tree))
-    return "\n".join(parts)
+        statements.append(ast.unparse(tree))
+    return "\n".join(statements)
 
 
 def code_of(path):

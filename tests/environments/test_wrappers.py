@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from bands import assert_within
-from policies import Always
-from rewardmix import InputError, MixRewards, PreviousActionReward, make_env, simulate
-from rewardmix.environments import horizon_of, play, reward_values_of, sizes_of
+from helpers.binomial_bands import assert_within
+from helpers.constant_policy import ConstantPolicy
+from rewardmix import InputError, PreviousActionRewardObservation, RewardMixingWrapper, make_env, simulate
+from rewardmix.environments import get_env_sizes, get_horizon, get_reward_values, rollout
 
 
-class Anything(Always):
+class Anything(ConstantPolicy):
     """A policy that plays at random."""
 
     def act(self, memory, rng):
@@ -25,10 +25,10 @@ def newest(name):
 @pytest.mark.parametrize("name", ["FrozenLake", "CliffWalking", "Taxi"])
 def test_third_party_environments_become_reward_mixing(name):
     env = newest(name)
-    mixed = MixRewards(env, [lambda s, a, n, r: float(a == 0), lambda s, a, n, r: float(a == 1)], horizon=5)
-    episodes = play(mixed, Always(0), 400, seed=1)
-    assert episodes.num_states == sizes_of(env)[0]
-    assert set(np.unique(episodes.returns / episodes.lengths)) == {0.0, 1.0}  # the context is kept in an episode
+    mixed = RewardMixingWrapper(env, [lambda s, a, n, r: float(a == 0), lambda s, a, n, r: float(a == 1)], horizon=5)
+    episodes = rollout(mixed, ConstantPolicy(0), 400, seed=1)
+    assert episodes.num_states == get_env_sizes(env)[0]
+    assert set(np.unique(episodes.returns / episodes.lengths)) == {0.0, 1.0}  # the type is kept in an episode
     assert_within(int((episodes.returns > 0).sum()), 400, 0.5, "context 0")
 
 
@@ -39,39 +39,39 @@ def test_the_paths_are_those_of_the_bare_environment():
 
     bare = path(gymnasium.make("FrozenLake-v1"))
     functions = [np.full((16, 4), 0.5), np.full((16, 4), 0.1)]
-    assert path(MixRewards(gymnasium.make("FrozenLake-v1"), functions)) == bare
+    assert path(RewardMixingWrapper(gymnasium.make("FrozenLake-v1"), functions)) == bare
 
 
 def test_tables_are_probabilities_and_weights_are_kept():
     functions = [np.ones((16, 4)), np.zeros((16, 4))]
-    env = MixRewards(gymnasium.make("FrozenLake-v1"), functions, weights=[0.2, 0.8], horizon=3)
-    returns = play(env, Anything(4), 2000, seed=3).returns
+    env = RewardMixingWrapper(gymnasium.make("FrozenLake-v1"), functions, weights=[0.2, 0.8], horizon=3)
+    returns = rollout(env, Anything(4), 2000, seed=3).returns
     assert_within(int((returns > 0).sum()), 2000, 0.2, "context 0")
-    env.reset(seed=0, options={"context": 1})
+    env.reset(seed=0, options={"type": 1})
     assert env.step(0)[1] == 0.0
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")  # it is: that is what a wrapper is
 def test_gymnasium_accepts_the_wrapped_environment():
     functions = [np.full((16, 4), 0.5), np.full((16, 4), 0.1)]
-    check_env(MixRewards(gymnasium.make("FrozenLake-v1").unwrapped, functions), skip_render_check=True)
-    check_env(PreviousActionReward(make_env("shop")), skip_render_check=True)
+    check_env(RewardMixingWrapper(gymnasium.make("FrozenLake-v1").unwrapped, functions), skip_render_check=True)
+    check_env(PreviousActionRewardObservation(make_env("shop")), skip_render_check=True)
 
 
 def test_early_termination_leaves_absent_steps():
     functions = [np.full((16, 4), 0.5)] * 2
-    env = MixRewards(gymnasium.make("FrozenLake-v1", is_slippery=False), functions, horizon=20)
-    episodes = play(env, Anything(4), 200, seed=0)
+    env = RewardMixingWrapper(gymnasium.make("FrozenLake-v1", is_slippery=False), functions, horizon=20)
+    episodes = rollout(env, Anything(4), 200, seed=0)
     assert (episodes.lengths < 20).any()
     last = episodes.states[np.arange(200), episodes.lengths]
     ended = episodes.lengths < 20
     assert np.isin(last[ended], [5, 7, 11, 12, 15]).all()  # holes and the goal
-    assert (episodes.outcomes[~episodes.present] == -1).all()
+    assert (episodes.reward_indices[~episodes.step_mask] == -1).all()
 
 
 def test_the_observation_for_recurrent_agents_holds_state_action_and_reward():
-    env = PreviousActionReward(make_env("probe"))
-    first, _ = env.reset(seed=0, options={"context": 0})
+    env = PreviousActionRewardObservation(make_env("probe"))
+    first, _ = env.reset(seed=0, options={"type": 0})
     np.testing.assert_array_equal(first, [1, 0, 0, 0, 0, 0, 0, 0])
     after, reward, *_ = env.step(2)
     np.testing.assert_array_equal(after, [0, 1, 0, 0, 0, 1, 0, reward])
@@ -80,18 +80,27 @@ def test_the_observation_for_recurrent_agents_holds_state_action_and_reward():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: MixRewards(gymnasium.make("CartPole-v1"), [1, 2]), r"env.observation_space: found Box\(.*Discrete"),
         (
-            lambda: MixRewards(make_env("shop"), [np.zeros((4, 4))]),
-            "reward_functions: found 1 functions, .* at least 2",
+            lambda: RewardMixingWrapper(gymnasium.make("CartPole-v1"), [1, 2]),
+            r"env.observation_space: got Box\(.*Discrete",
         ),
-        (lambda: MixRewards(make_env("shop"), [np.zeros((4, 3))] * 2), r"reward_functions\[0\]: found shape \(4, 3\)"),
-        (lambda: MixRewards(make_env("shop"), [np.full((4, 4), 2)] * 2), r"reward_functions\[0\]\[0, 0\]: found 2.0"),
-        (lambda: MixRewards(make_env("shop"), [np.zeros((4, 4))] * 2, [0.5, 0.6]), "weights: found sum 1.1"),
-        (lambda: sizes_of("shop"), "env: found str, expected a Gymnasium environment"),
         (
-            lambda: horizon_of(newest("CliffWalking")),
-            "env: found no horizon and no time limit, expected one; pass horizon=..., or --h",
+            lambda: RewardMixingWrapper(make_env("shop"), [np.zeros((4, 4))]),
+            "reward_functions: got 1 functions, .* at least 2",
+        ),
+        (
+            lambda: RewardMixingWrapper(make_env("shop"), [np.zeros((4, 3))] * 2),
+            r"reward_functions\[0\]: got shape \(4, 3\)",
+        ),
+        (
+            lambda: RewardMixingWrapper(make_env("shop"), [np.full((4, 4), 2)] * 2),
+            r"reward_functions\[0\]\[0, 0\]: got 2.0",
+        ),
+        (lambda: RewardMixingWrapper(make_env("shop"), [np.zeros((4, 4))] * 2, [0.5, 0.6]), "weights: got sum 1.1"),
+        (lambda: get_env_sizes("shop"), "env: got str, expected a Gymnasium environment"),
+        (
+            lambda: get_horizon(newest("CliffWalking")),
+            "env: got no horizon and no time limit, expected a horizon; pass horizon=...",
         ),
     ],
 )
@@ -101,9 +110,9 @@ def test_what_does_not_fit_is_refused(build, message):
 
 
 def test_a_reward_outside_the_declared_values_is_refused():
-    env = MixRewards(gymnasium.make("FrozenLake-v1"), [lambda *_: 0.5, lambda *_: 0.5], horizon=3)
+    env = RewardMixingWrapper(gymnasium.make("FrozenLake-v1"), [lambda *_: 0.5, lambda *_: 0.5], horizon=3)
     env.reset(seed=0)
-    with pytest.raises(InputError, match=r"reward_functions\[\d\]\(0, 1, .*\): found 0.5, expected one of the reward"):
+    with pytest.raises(InputError, match=r"reward_functions\[\d\]\(0, 1, .*\): got 0.5, expected one of the reward"):
         env.step(1)
 
 
@@ -129,19 +138,19 @@ class Broken(gymnasium.Env):
 @pytest.mark.parametrize(
     ("state", "reward", "message"),
     [
-        (7, 1.0, "state of episode 1, step 4: found 7, expected a state from 0 to 1"),
-        (1, np.nan, "reward of episode 1, step 3: found nan, expected a finite number"),
+        (7, 1.0, "state of episode 1, step 4: got 7, expected a state from 0 to 1"),
+        (1, np.nan, "reward of episode 1, step 3: got nan, expected a finite number"),
     ],
 )
 def test_a_misbehaving_environment_is_named_by_episode_and_step(state, reward, message):
     with pytest.raises(InputError, match=message):
-        simulate(Always(0), Broken(state, reward), 3, seed=0)
+        simulate(ConstantPolicy(0), Broken(state, reward), 3, seed=0)
 
 
 def test_what_an_environment_says_of_itself():
     env = gymnasium.make("rewardmix/Shop-v0")
-    assert sizes_of(env) == (4, 4)
-    assert horizon_of(env) == 10
-    np.testing.assert_array_equal(reward_values_of(env), [0, 1])
-    assert horizon_of(gymnasium.make("FrozenLake-v1")) == 100
-    assert reward_values_of(gymnasium.make("FrozenLake-v1")) is None
+    assert get_env_sizes(env) == (4, 4)
+    assert get_horizon(env) == 10
+    np.testing.assert_array_equal(get_reward_values(env), [0, 1])
+    assert get_horizon(gymnasium.make("FrozenLake-v1")) == 100
+    assert get_reward_values(gymnasium.make("FrozenLake-v1")) is None

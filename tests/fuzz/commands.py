@@ -1,4 +1,4 @@
-"""Command lines at random: each ends well, or in a refusal of one line that leaves nothing behind.
+"""Fuzz the command line: each command succeeds, or fails with one line and leaves no files.
 
     python tests/fuzz/commands.py --tries 2000 [--seed 0]
 
@@ -27,17 +27,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 120.0
-"""Seconds after which a command hangs; those that are let through take a few."""
+TIMEOUTS = 120.0
+"""Seconds after which a command hangs; accepted commands take a few."""
 
 LIMITS = {"REWARDMIX_MEMORY": "0.5", "REWARDMIX_OPERATIONS": "3e9"}
-ROOM = 6 << 30
+ADDRESS_SPACE = 6 << 30
 """Bytes of address space of a worker."""
 
 GOOD_ENDS = ("ok", "refused")
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What people type
+# Values of arguments and options
 
 HUGE = "9" * 30
 WHOLE = ["-1", "0", "1.5", "x", "", "nan", "1e3", HUGE, "²", "٣", "1" * 5000, "2147483648", "9223372036854775807", " 5"]
@@ -72,20 +72,20 @@ PROBLEMS = ["shop:horizon=3", "hard", "probe:horizon=3", "lock:steps=2,actions=2
 PROBLEMS += ["grid:size=2,horizon=3", "branches:rooms=1,doors=2", "random:states=2,actions=2,horizon=3"]
 PROBLEMS += ["parity:actions=3,dials=0"]
 PROBLEMS += [
-    "random:states=2,actions=2,horizon=3,contexts=3",
+    "random:states=2,actions=2,horizon=3,num_types=3",
     "random:states=2,actions=2,horizon=2,reward_values=(0,1,3)",
 ]
 OPTIONS = {
-    "hard": ["actions", "accuracy", "seed"],
+    "hard": ["actions", "epsilon", "seed"],
     "random": [
         "states",
         "actions",
         "horizon",
         "seed",
-        "contexts",
+        "num_types",
         "weights",
         "separation",
-        "successors",
+        "next_states",
         "reward_values",
     ],
     "lock": ["steps", "actions", "slip", "seed"],
@@ -171,89 +171,181 @@ BAD_OUTS = [
 BAD_OUTS += ["folder/", "closed/x"]
 
 Values = tuple[list[str], list[str]]
-EPISODES: Values = (["2", "20", "300"], WHOLE)
+NUM_EPISODES: Values = (["2", "20", "300"], WHOLE)
 SEED: Values = (["0", "7", HUGE], [value for value in WHOLE if value not in (HUGE, "0")])
-CONTEXTS: Values = (["2", "3"], [*WHOLE, "auto "])
-FAILURE: Values = (["0.05", "0.5"], REAL)
-PROCESSES: Values = (["1"], [value for value in WHOLE if value != "1"])
+NUM_TYPES: Values = (["2", "3"], [*WHOLE, "auto "])
+FAILURE_PROB: Values = (["0.05", "0.5"], REAL)
+NUM_PROCESSES: Values = (["1"], [value for value in WHOLE if value != "1"])
 FILE: Values = (OUT_FILES, BAD_OUTS)
 FOLDER: Values = (OUT_FOLDERS, [out for out in BAD_OUTS if out not in ("folder", "..", "folder/")])
 
 COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
-    "describe": (["MODEL"], {"--episodes": EPISODES, "--seed": SEED}),
-    "plan": (["MODEL"], {"--gap": (["0.1", "0.01"], REAL), "--time-limit": (["5"], REAL), "--out": FILE}),
-    "explore": (["MODEL"], {
-        "--episodes": EPISODES, "--threshold": (["0.9"], REAL), "--out": FILE, "--episodes-out": FILE,
-        "--confidence": (["practical", "theory", "paper"], WORDS), "--counts": (["all_pairs", "selected"], WORDS),
-        "--strategy": (["optimistic", "uniformly", "first_order"], WORDS), "--growth": (["1", "1.1", "2"], REAL),
-        "--failure": FAILURE, "--seed": SEED, "--checkpoint": FOLDER, "--order": (["2", "3"], WHOLE),
-    }),
-    "theory": ([], {
-        "--states": (["3", "1"], WHOLE), "--actions": (["2"], WHOLE), "--horizon": (["4"], WHOLE),
-        "--accuracy": (["0.1", "2"], REAL), "--separation": (["0.2", "0"], REAL), "--failure": FAILURE,
-    }),
-    "recover": (["DATA"], {
-        "--contexts": (["2", "auto"], WHOLE), "--weights": (["uniform", "0.3,0.7"], WEIGHTS),
-        "--method": (["best", "paper", "spectral"], WORDS), "--prior": (["1", "0"], REAL), "--failure": FAILURE,
-        "--accuracy": (["0.1"], REAL), "--deviations": (["3"], REAL), "--seed": SEED, "--rows": (["0", "5"], WHOLE),
-        "--out": FILE,
-    }),
-    "export": (["EXPORTED"], {
-        "--format": (["pomdp", "pomdpx", "json"], WORDS), "--out": FILE, "--discount": (["0.9"], REAL),
-        "--model": (["shop:horizon=3", "@model.safetensors"], BAD_PROBLEMS), "--player": FILE,
-    }),
+    "describe": (["MODEL"], {"--num-episodes": NUM_EPISODES, "--seed": SEED}),
+    "plan": (["MODEL"], {"--gap": (["0.1", "0.01"], REAL), "--max-seconds": (["5"], REAL), "--out": FILE}),
+    "explore": (
+        ["MODEL"],
+        {
+            "--num-episodes": NUM_EPISODES,
+            "--uncertainty-threshold": (["0.9"], REAL),
+            "--out": FILE,
+            "--save-episodes": FILE,
+            "--bonus": (["practical", "theory", "paper"], WORDS),
+            "--counting": (["all_pairs", "selected_pairs"], WORDS),
+            "--strategy": (["optimistic", "uniform", "state_action"], WORDS),
+            "--replan-growth": (["1", "1.1", "2"], REAL),
+            "--failure-prob": FAILURE_PROB,
+            "--seed": SEED,
+            "--checkpoint-dir": FOLDER,
+            "--moment-order": (["2", "3"], WHOLE),
+        },
+    ),
+    "theory": (
+        [],
+        {
+            "--num-states": (["3", "1"], WHOLE),
+            "--num-actions": (["2"], WHOLE),
+            "--horizon": (["4"], WHOLE),
+            "--epsilon": (["0.1", "2"], REAL),
+            "--min-separation": (["0.2", "0"], REAL),
+            "--failure-prob": FAILURE_PROB,
+        },
+    ),
+    "recover": (
+        ["DATA"],
+        {
+            "--num-types": (["2", "auto"], WHOLE),
+            "--weights": (["uniform", "0.3,0.7"], WEIGHTS),
+            "--method": (["maximum_likelihood", "algorithm_3", "spectral"], WORDS),
+            "--pseudocount": (["1", "0"], REAL),
+            "--failure-prob": FAILURE_PROB,
+            "--epsilon": (["0.1"], REAL),
+            "--num-std": (["3"], REAL),
+            "--seed": SEED,
+            "--max-rows": (["0", "5"], WHOLE),
+            "--out": FILE,
+        },
+    ),
+    "export": (
+        ["EXPORTED"],
+        {
+            "--format": (["pomdp", "pomdpx", "json"], WORDS),
+            "--out": FILE,
+            "--discount": (["0.9"], REAL),
+            "--model": (["shop:horizon=3", "@model.safetensors"], BAD_PROBLEMS),
+            "--player": FILE,
+        },
+    ),
     "report": (["RUN"], {"--out": FILE}),
-    "evaluate": (["POLICY", "WORLD"], {
-        "--episodes": EPISODES, "--failure": FAILURE, "--seed": SEED,
-        "--import": (["json", "math,json"], ["../x", "nowhere", ".", "json,", "a b", "\udcff", "1"]),
-    }),
-    "simulate": (["MODEL"], {
-        "--out": FILE, "--policy": (["uniform", "@plan.safetensors"], ["", "x", "@binary", "@model.safetensors"]),
-        "--episodes": EPISODES, "--seed": SEED,
-    }),
-    "fit": (["LOG"], {
-        "--contexts": (["2"], [*WHOLE, "auto "]), "--horizon": (["3", "5"], WHOLE), "--weights": (["0.3,0.7"], WEIGHTS),
-        "--columns": (["", "state=state"], COLUMNS),
-        "--rewards": (["0,1"], ["", "x", "nan", "1", "0,0", "1e400,0", "0,1," + ",".join(map(str, range(2, 300)))]),
-        "--skip-bad": None, "--seed": SEED, "--resamples": (["0", "2"], WHOLE), "--processes": PROCESSES,
-        "--out": FOLDER,
-    }),
-    "learn": (["WORLD"], {
-        "--episodes": (["100"], WHOLE), "--accuracy": (["0.1"], REAL), "--failure": FAILURE, "--contexts": CONTEXTS,
-        "--weights": (["uniform", "0.3,0.7"], WEIGHTS), "--seed": SEED,
-        "--setting": (["practical", "theory", "paper"], WORDS), "--method": (["best", "paper"], WORDS),
-        "--refine": (["0", "0.5"], REAL), "--validate": (["0", "5"], WHOLE), "--horizon": (["3"], WHOLE),
-        "--order": (["2", "3"], WHOLE), "--import": (["json"], ["../x", "nowhere", "\udcff"]),
-        "--config": (["@good.toml"], ["@bad.toml", "@odd.toml", "@folder"]), "--out": FOLDER, "--resume": None,
-    }),
-    "earn": (["WORLD"], {
-        "--episodes": (["1", "20", "60"], WHOLE), "--contexts": (["2", "3", "auto"], WHOLE),
-        "--memory": (["64", "1000"], WHOLE),
-        "--weights": (["0.5,0.5"], WORDS), "--seed": (["0", "7"], WHOLE), "--horizon": (["3"], WHOLE), 
-        "--import": (["json"], ["../x", "nowhere"]), "--out": FOLDER, "--resume": None,
-    }),
-    "serve": (["POLICY"], {
-        "--store": (["new.sqlite"], [*BAD_OUTS, "@log.parquet", "@text", "postgresql://127.0.0.1:1/x", "postgresql://["]),
-        "--port": (["0"], WHOLE), "--host": (["127.0.0.1", "localhost", "::1"], [*WORDS, "0.0.0.0", "256.1.1.1"]),
-        "--token-file": (["@good.toml"], ["@text", "@binary", "@folder", "@nowhere", ""]),
-        "--explore": (["0", "0.5"], REAL), "--holdout": (["0", "1"], REAL), "--default-action": (["0", "1"], WORDS),
-        "--most-open": (["5"], WHOLE), "--keep-days": (["30", "0.5"], REAL), "--rate": (["10"], REAL), "--learn": None,
-        "--learn-every": (["10"], WHOLE),
-    }),
+    "evaluate": (
+        ["POLICY", "ENV"],
+        {
+            "--num-episodes": NUM_EPISODES,
+            "--failure-prob": FAILURE_PROB,
+            "--seed": SEED,
+            "--import": (["json", "math,json"], ["../x", "nowhere", ".", "json,", "a b", "\udcff", "1"]),
+        },
+    ),
+    "simulate": (
+        ["MODEL"],
+        {
+            "--out": FILE,
+            "--policy": (["uniform", "@plan.safetensors"], ["", "x", "@binary", "@model.safetensors"]),
+            "--num-episodes": NUM_EPISODES,
+            "--seed": SEED,
+        },
+    ),
+    "fit": (
+        ["LOG"],
+        {
+            "--num-types": (["2"], [*WHOLE, "auto "]),
+            "--horizon": (["3", "5"], WHOLE),
+            "--weights": (["0.3,0.7"], WEIGHTS),
+            "--columns": (["", "state=state"], COLUMNS),
+            "--reward-values": (
+                ["0,1"],
+                ["", "x", "nan", "1", "0,0", "1e400,0", "0,1," + ",".join(map(str, range(2, 300)))],
+            ),
+            "--drop-invalid": None,
+            "--seed": SEED,
+            "--num-resamples": (["0", "2"], WHOLE),
+            "--num-processes": NUM_PROCESSES,
+            "--out": FOLDER,
+        },
+    ),
+    "learn": (
+        ["ENV"],
+        {
+            "--num-episodes": (["100"], WHOLE),
+            "--target-regret": (["0.1"], REAL),
+            "--failure-prob": FAILURE_PROB,
+            "--num-types": NUM_TYPES,
+            "--weights": (["uniform", "0.3,0.7"], WEIGHTS),
+            "--seed": SEED,
+            "--bonus": (["practical", "theory", "paper"], WORDS),
+            "--method": (["maximum_likelihood", "algorithm_3"], WORDS),
+            "--refinement-fraction": (["0", "0.5"], REAL),
+            "--num-validation-episodes": (["0", "5"], WHOLE),
+            "--horizon": (["3"], WHOLE),
+            "--moment-order": (["2", "3"], WHOLE),
+            "--import": (["json"], ["../x", "nowhere", "\udcff"]),
+            "--config": (["@good.toml"], ["@bad.toml", "@odd.toml", "@folder"]),
+            "--out": FOLDER,
+            "--resume": None,
+        },
+    ),
+    "learn-online": (
+        ["ENV"],
+        {
+            "--num-episodes": (["1", "20", "60"], WHOLE),
+            "--num-types": (["2", "3", "auto"], WHOLE),
+            "--window": (["64", "1000"], WHOLE),
+            "--weights": (["0.5,0.5"], WORDS),
+            "--seed": (["0", "7"], WHOLE),
+            "--horizon": (["3"], WHOLE),
+            "--import": (["json"], ["../x", "nowhere"]),
+            "--out": FOLDER,
+            "--resume": None,
+        },
+    ),
+    "serve": (
+        ["POLICY"],
+        {
+            "--store": (
+                ["new.sqlite"],
+                [*BAD_OUTS, "@log.parquet", "@text", "postgresql://127.0.0.1:1/x", "postgresql://["],
+            ),
+            "--port": (["0"], WHOLE),
+            "--host": (["127.0.0.1", "localhost", "::1"], [*WORDS, "0.0.0.0", "256.1.1.1"]),
+            "--token-file": (["@good.toml"], ["@text", "@binary", "@folder", "@nowhere", ""]),
+            "--explore-prob": (["0", "0.5"], REAL),
+            "--holdout-share": (["0", "1"], REAL),
+            "--default-action": (["0", "1"], WORDS),
+            "--max-open-sessions": (["5"], WHOLE),
+            "--retention-days": (["30", "0.5"], REAL),
+            "--rate-limit": (["10"], REAL),
+            "--refit": None,
+            "--refit-every": (["10"], WHOLE),
+        },
+    ),
     "envs": ([], {}),
-}  # fmt: skip
-OFTEN = {"learn": 2, "envs": 1}
-"""Of thirty tries; other commands get their share of the rest."""
-NEEDED = {"explore": ["--episodes"], "simulate": ["--out"], "export": ["--format"], "learn": ["--episodes", "--out"]}
-NEEDED |= {"earn": ["--episodes", "--out"]}
-NEEDED |= {"theory": ["--states", "--actions", "--horizon"], "fit": ["--out", "--resamples"]}
-NEEDED |= {"describe": ["--episodes"], "evaluate": ["--episodes"]}
+}
+FREQUENCIES = {"learn": 2, "envs": 1}
+"""Relative frequency of these commands; the others have 3."""
+NEEDED = {
+    "explore": ["--num-episodes"],
+    "simulate": ["--out"],
+    "export": ["--format"],
+    "learn": ["--num-episodes", "--out"],
+}
+NEEDED |= {"learn-online": ["--num-episodes", "--out"]}
+NEEDED |= {"theory": ["--num-states", "--num-actions", "--horizon"], "fit": ["--out", "--num-resamples"]}
+NEEDED |= {"describe": ["--num-episodes"], "evaluate": ["--num-episodes"]}
 
 
 def command_line(seed: int, number: int, workshop: Path) -> list[str]:
-    """The arguments of one try."""
+    """Return the command line of one try."""
     rng = random.Random(f"{seed}/{number}")
-    names = [name for name in COMMANDS for _ in range(OFTEN.get(name, 3))]
+    names = [name for name in COMMANDS for _ in range(FREQUENCIES.get(name, 3))]
     name = rng.choice(names)
     wrong = rng.choice([0.0, 0.1, 0.1, 0.3, 0.6])
     kinds, options = COMMANDS[name]
@@ -273,21 +365,21 @@ def command_line(seed: int, number: int, workshop: Path) -> list[str]:
 
 
 def _argument(kind: str, rng: random.Random, wrong: float, workshop: Path) -> str:
-    """A model, a file or an environment, good or bad."""
+    """Return a model, a file or an environment, valid or not."""
     bad = rng.random() < wrong
     if kind == "EXPORTED":
         kind = rng.choice(["MODEL", "POLICY"])
-    if kind == "WORLD" and rng.random() < 0.2:
+    if kind == "ENV" and rng.random() < 0.2:
         return rng.choice(BAD_GYM if bad else GYM)
-    if kind in ("MODEL", "WORLD") and rng.random() < 0.8:
+    if kind in ("MODEL", "ENV") and rng.random() < 0.8:
         if not bad:
             return rng.choice(PROBLEMS)
         if rng.random() < 0.3:
             return rng.choice(BAD_PROBLEMS)
         problem = rng.choice(list(OPTIONS))
-        some = rng.sample(OPTIONS[problem], rng.randint(1, min(3, len(OPTIONS[problem]))))
-        return f"{problem}:{','.join(f'{option}={rng.choice(LITERALS)}' for option in some)}"
-    kind = "MODEL" if kind == "WORLD" else kind
+        option_names = rng.sample(OPTIONS[problem], rng.randint(1, min(3, len(OPTIONS[problem]))))
+        return f"{problem}:{','.join(f'{option}={rng.choice(LITERALS)}' for option in option_names)}"
+    kind = "MODEL" if kind == "ENV" else kind
     others = [name for other, names in GOOD_FILES.items() if other != kind for name in names]
     return str(workshop / (rng.choice([*BAD_FILES, *others]) if bad else rng.choice(GOOD_FILES[kind])))
 
@@ -296,23 +388,32 @@ def _argument(kind: str, rng: random.Random, wrong: float, workshop: Path) -> st
 # The workshop
 
 
-def furnish(workshop: Path) -> None:
-    """Put good and bad files into a folder."""
+def make_workshop(workshop: Path) -> None:
+    """Write valid and invalid files into a folder."""
     import numpy as np
 
-    from rewardmix import logs, problems, save, simulate, uniform
+    from rewardmix import logs, problems, save, simulate, uniform_policy
     from rewardmix.moments import Moments
     from rewardmix.planning import plan
 
-    model, three = problems.make("shop", horizon=3), problems.make("random", states=2, actions=2, horizon=3, contexts=3)
-    found = plan(model, gap=0.1)
-    episodes = simulate(uniform(model), model, 200, 1)
-    nouns = {"model": model, "three": three, "plan": found, "uniform": uniform(model), "controller": found.policy}
-    for name, noun in {**nouns, "episodes": episodes, "moments": Moments.of(episodes)}.items():
-        save(workshop / f"{name}.safetensors", noun)
+    model, three = (
+        problems.make_model("shop", horizon=3),
+        problems.make_model("random", states=2, actions=2, horizon=3, num_types=3),
+    )
+    result = plan(model, gap=0.1)
+    episodes = simulate(uniform_policy(model), model, 200, 1)
+    objects = {
+        "model": model,
+        "three": three,
+        "plan": result,
+        "uniform": uniform_policy(model),
+        "controller": result.policy,
+    }
+    for name, value in {**objects, "episodes": episodes, "moments": Moments.from_episodes(episodes)}.items():
+        save(workshop / f"{name}.safetensors", value)
     (workshop / "logs").mkdir()
     for name in ("log.parquet", "log.csv", "logs/one.parquet", "logs/two.parquet"):
-        logs.write(workshop / name, [episodes], state_names=model.state_names, action_names=model.action_names)
+        logs.write_log(workshop / name, [episodes], state_names=model.state_names, action_names=model.action_names)
     noise = np.random.default_rng(0).bytes(500)
     for name, content in {"empty": b"", "binary": noise, "binary.csv": noise, "text": b"hello\n"}.items():
         (workshop / name).write_bytes(content)
@@ -336,27 +437,30 @@ def _texts(workshop: Path) -> None:
         "wide.csv": rows + "0,0,99999999,0,1\n0,1,5,0,0\n",
         "words.csv": rows + "0,0,a,b,c\n",
         "list.json": "[1, 2]",
-        "good.toml": "accuracy = 0.2\nseed = 3\n",
-        "bad.toml": "accuracy = \n",
-        "odd.toml": 'episodes = "many"\nnothing = 1\n',
+        "good.toml": "target_regret = 0.2\nseed = 3\n",
+        "bad.toml": "target_regret = \n",
+        "odd.toml": 'num_episodes = "many"\nnothing = 1\n',
     }
     for name, text in texts.items():
         (workshop / name).write_text(text)
 
 
 def _runs(workshop: Path) -> None:
-    """The folder of a run, one whose result was edited, and one whose result is too deep."""
+    """Write a run folder, one with an edited result, and one with a result that is nested too deeply."""
     with contextlib.redirect_stdout(io.StringIO()):
-        code = run(["learn", "shop:horizon=3", "--episodes=100", f"--out={workshop / 'run'}"])[0]
+        code = run(["learn", "shop:horizon=3", "--num-episodes=100", f"--out={workshop / 'run'}"])[0]
     assert code == 0
     result = json.loads((workshop / "run" / "result.json").read_text())
-    for name, text in {"deep": "[" * 50_000, "edited": json.dumps({**result, "world": {"states": "x"}})}.items():
+    for name, text in {
+        "deep": "[" * 50_000,
+        "edited": json.dumps({**result, "environment": {"num_states": "x"}}),
+    }.items():
         (workshop / name).mkdir()
         (workshop / name / "result.json").write_text(text)
 
 
-def desk(folder: Path) -> None:
-    """What a command finds in the folder it runs in."""
+def make_working_folder(folder: Path) -> None:
+    """Fill the folder in which a command runs."""
     (folder / "folder").mkdir()
     (folder / "folder" / "inner").write_text("kept")
     (folder / "file").write_text("kept")
@@ -365,16 +469,16 @@ def desk(folder: Path) -> None:
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
-    """Every path in a folder with its size and time."""
-    found = {}
+    """Return every path in a folder with its mode, size and time."""
+    result = {}
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
-        found[os.fsencode(path.relative_to(folder)).hex()] = (status.st_mode, status.st_size, status.st_mtime_ns)
+        result[os.fsencode(path.relative_to(folder)).hex()] = (status.st_mode, status.st_size, status.st_mtime_ns)
         if path.name == "report.html":  # report writes beside what it reads
-            found.popitem()
+            result.popitem()
         elif path.is_dir():
-            found[os.fsencode(path.relative_to(folder)).hex()] = status.st_mode
-    return found
+            result[os.fsencode(path.relative_to(folder)).hex()] = status.st_mode
+    return result
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -382,19 +486,19 @@ def snapshot(folder: Path) -> dict[str, Any]:
 
 
 def run(line: list[str]) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error) of a command line, in this process."""
+    """Run a command line in this process; return exit code, standard output and standard error."""
     from rewardmix.cli.app import main
 
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
     code: Any = None
-    kept = sys.argv, sys.stdout, sys.stderr
+    saved = sys.argv, sys.stdout, sys.stderr
     sys.argv, sys.stdout, sys.stderr = ["rewardmix", *line], *streams
     try:
         main(line)
     except SystemExit as end:
         code = end.code or 0
     finally:
-        sys.argv, sys.stdout, sys.stderr = kept
+        sys.argv, sys.stdout, sys.stderr = saved
     texts = []
     for stream in streams:
         stream.flush()
@@ -402,8 +506,8 @@ def run(line: list[str]) -> tuple[int, str, str]:
     return int(code), texts[0], texts[1]
 
 
-def _serve_nobody() -> None:
-    """Let a server end as soon as it would answer: what comes before that is what people can type wrong."""
+def _replace_server() -> None:
+    """Let a server end when it would accept requests: wrong arguments are found before."""
     with contextlib.suppress(ImportError):
         import uvicorn
 
@@ -411,15 +515,15 @@ def _serve_nobody() -> None:
 
 
 def work(workshop: Path) -> None:
-    """Run the command lines that come in, one a line, and tell how each ended."""
-    resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
-    _serve_nobody()
+    """Run the command lines from standard input, one per line, and write how each ended."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    _replace_server()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     before = snapshot(workshop)
     for text in sys.stdin:
         line = json.loads(text)
-        answer = tried(line)
+        answer = run_in_new_folder(line)
         if snapshot(workshop) != before:
             answer["left"] = "the workshop has changed"
             before = snapshot(workshop)
@@ -427,27 +531,27 @@ def work(workshop: Path) -> None:
         answers.flush()
 
 
-def tried(line: list[str]) -> dict[str, Any]:
-    """How a command line ended in a folder of its own: code, messages, and what a refusal left behind."""
+def run_in_new_folder(line: list[str]) -> dict[str, Any]:
+    """Run a command line in a new folder; return its exit code, output and the files that a failure left."""
     home = Path.cwd()
     began = time.process_time()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        desk(folder)
+        make_working_folder(folder)
         before = snapshot(folder)
         os.chdir(folder)
         try:
-            code, said, complained = run(line)
+            code, stdout, stderr = run(line)
         except BaseException as error:
-            code, said, complained = -1, "", f"Traceback: {type(error).__name__}: {error}"
+            code, stdout, stderr = -1, "", f"Traceback: {type(error).__name__}: {error}"
         os.chdir(home)
         after = snapshot(folder)
     left = sorted(bytes.fromhex(path).decode("utf-8", "replace") for path in after if after[path] != before.get(path))
     seconds = time.process_time() - began
     return {
         "code": code,
-        "said": said[-500:],
-        "told": complained[:300] + complained[300:][-800:],
+        "stdout": stdout[-500:],
+        "stderr": stderr[:300] + stderr[300:][-800:],
         "left": str(left) if left and code == 2 else "",
         "seconds": seconds,
     }
@@ -458,27 +562,27 @@ def tried(line: list[str]) -> dict[str, Any]:
 
 
 class Worker:
-    """A process that runs command lines; a new one takes the place of one that crashed or hangs."""
+    """Process that runs command lines; it is replaced if it crashes or hangs."""
 
     def __init__(self, workshop: Path) -> None:
         self.workshop = workshop
         self.process: subprocess.Popen[str] | None = None
 
-    def ask(self, line: list[str]) -> dict[str, Any]:
-        """How a command line ended."""
+    def run(self, line: list[str]) -> dict[str, Any]:
+        """Run a command line and return how it ended."""
         if self.process is None:
             self.process = self._start()
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(line) + "\n")
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUTS)
         answer = self.process.stdout.readline() if ready else ""
         if answer:
             return dict(json.loads(answer))
         end = "hung" if not ready else "crashed"
         self.stop()
-        return {"end": end, "code": None, "told": end, "said": "", "left": "", "seconds": 0.0}
+        return {"end": end, "code": None, "stderr": end, "stdout": "", "left": "", "seconds": 0.0}
 
     def stop(self) -> None:
         """End the process."""
@@ -488,48 +592,48 @@ class Worker:
             self.process = None
 
     def _start(self) -> subprocess.Popen[str]:
-        own = [sys.executable, str(Path(__file__).resolve()), "--work", str(self.workshop)]
+        command = [sys.executable, str(Path(__file__).resolve()), "--work", str(self.workshop)]
         environment = {**os.environ, **LIMITS, "PYTHONWARNINGS": "error::RuntimeWarning:rewardmix"}
-        return subprocess.Popen(own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 def end_of(answer: dict[str, Any]) -> str:
-    """ok, refused, or what must not be."""
+    """Return "ok", "refused" or a failure."""
     if "end" in answer:
         return str(answer["end"])
-    told = answer["told"]
-    if "Traceback" in told or answer["code"] == -1:
+    stderr = answer["stderr"]
+    if "Traceback" in stderr or answer["code"] == -1:
         return "traceback"
     if answer["code"] == 70:
         return "exit 70"
-    if "out of memory" in told:
+    if "out of memory" in stderr:
         return "memory"
     if answer["left"]:
         return "left behind"
     if answer["code"] in (1, 2):
-        plain = told.startswith("rewardmix: ") and told.count("\n") == 1
-        usage = told.startswith(("Usage: ", "\u256d\u2500 Error "))  # typer's own
+        plain = stderr.startswith("rewardmix: ") and stderr.count("\n") == 1
+        usage = stderr.startswith(("Usage: ", "\u256d\u2500 Error "))  # typer's own
         return "refused" if plain or usage else "more than a line"
     return "ok" if answer["code"] == 0 else f"exit {answer['code']}"
 
 
 def fuzz(tries: int, seed: int, show: bool = True, first: int = 0) -> tuple[Counter[str], list[str]]:
-    """How many tries ended in which way, and the story of each that ended badly."""
+    """Return the number of tries by outcome, and a description of each failure."""
     ends: Counter[str] = Counter()
     bad: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         workshop = Path(name)
-        furnish(workshop)
+        make_workshop(workshop)
         worker = Worker(workshop)
         try:
             for number in range(first, first + tries):
                 line = command_line(seed, number, workshop)
-                answer = worker.ask(line)
+                answer = worker.run(line)
                 end = end_of(answer)
                 ends[end] += 1
                 if end not in GOOD_ENDS:
-                    shown = " ".join(part if len(part) < 120 else part[:100] + "..." for part in line)
-                    bad.append(f"{number}: {end}: {shown}\n    {answer['told'][-600:]} {answer['left']}")
+                    shown = " ".join(piece if len(piece) < 120 else piece[:100] + "..." for piece in line)
+                    bad.append(f"{number}: {end}: {shown}\n    {answer['stderr'][-600:]} {answer['left']}")
                     if show:
                         print(_printable(bad[-1]), flush=True)
                 if show and answer["seconds"] > 5:
@@ -544,37 +648,27 @@ def _printable(text: str) -> str:
 
 
 def table(tries: int, ends: Counter[str]) -> Iterator[str]:
-    """The ends as a line."""
+    """Yield the outcomes as pieces of a line."""
     yield f"tried {tries}"
-    for end in (
-        "ok",
-        "refused",
-        "traceback",
-        "exit 70",
-        "crashed",
-        "hung",
-        "memory",
-        "left behind",
-        "more than a line",
-    ):
+    outcomes = ("ok", "refused", "traceback", "exit 70", "crashed", "hung", "memory", "left behind", "more than a line")
+    for end in outcomes:
         yield f"{end} {ends[end]}"
-    known = {"ok", "refused", "traceback", "exit 70", "crashed", "hung", "memory", "left behind", "more than a line"}
-    yield from (f"{end} {count}" for end, count in ends.items() if end not in known)
+    yield from (f"{end} {count}" for end, count in ends.items() if end not in outcomes)
 
 
 def main() -> None:
-    """Fuzz, and exit with 1 if anything ended badly."""
+    """Fuzz, and exit with 1 at any failure."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tries", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--work", type=Path)
-    asked = parser.parse_args()
-    if asked.work is not None:
-        work(asked.work)
+    args = parser.parse_args()
+    if args.work is not None:
+        work(args.work)
         return
-    ends, bad = fuzz(asked.tries, asked.seed, first=asked.first)
-    print("command lines: " + ", ".join(table(asked.tries, ends)))
+    ends, bad = fuzz(args.tries, args.seed, first=args.first)
+    print("command lines: " + ", ".join(table(args.tries, ends)))
     sys.exit(bool(bad))
 
 

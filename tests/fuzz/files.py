@@ -25,20 +25,19 @@ if __name__ == "__main__":
 
 from scipy.sparse import csr_array
 
-from rewardmix import Episodes, InputError, explore, load, save, simulate, uniform
+from rewardmix import Episodes, InputError, explore, load, make_model, save, simulate, uniform_policy
 from rewardmix._core import storage
 from rewardmix.evaluation import evaluate
-from rewardmix.exploration import checkpoints, selected
-from rewardmix.exploration.tally import Tally
-from rewardmix.learning.refinement import _save, _saved
+from rewardmix.exploration import checkpoints, selected_pairs
+from rewardmix.exploration.running_counts import RunningCounts
+from rewardmix.learning.refinement import _load_matching_batch, _save_batch
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
-from rewardmix.online import Agent
+from rewardmix.online import PosteriorSamplingAgent
 from rewardmix.planning import AlphaVectors, Plan, plan
 from rewardmix.policy import BeliefPolicy, Controller, MarkovPolicy
-from rewardmix.recovery.bags import bags_of
+from rewardmix.recovery.reward_patterns import patterns_from_episodes
 
-OLD = Path(__file__).resolve().parents[1] / "schema1"
 ODD = [0, 1, -1, 2, 3, 7, 127, 128, -128, 255, 32_768, 65_536, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
 ODD_JSON = [
     *ODD,
@@ -65,9 +64,8 @@ LONGEST = 64
 
 @cache
 def world() -> RewardMixingMDP:
-    """The small world that everything is about."""
-    model: RewardMixingMDP = load(OLD / "model.safetensors")
-    return model
+    """The small model that everything is about."""
+    return make_model("random", states=2, actions=2, horizon=3)
 
 
 @cache
@@ -75,53 +73,55 @@ def samples() -> dict[str, dict[str, bytes]]:
     """Folders of files, by what they hold; the file with the same name is the one that is opened."""
     model = world()
     planned = plan(model, gap=1e-2)
-    played = simulate(uniform(model), model, 20)
+    played = simulate(uniform_policy(model), model, 20)
     rows = csr_array(np.asarray(model.transition).reshape(-1, model.num_states))
     sparse = RewardMixingMDP(rows, model.initial, model.weights, model.rewards, model.horizon)
-    nouns = {
+    lengths = np.arange(20) % 2 + model.horizon - 1
+    early = Episodes.from_arrays(
+        played.states, played.actions, played.rewards, num_states=2, num_actions=2, lengths=lengths
+    )
+    objects = {
         "model": model,
         "sparse": sparse,
-        "markov": uniform(model),
+        "markov": uniform_policy(model),
         "controller": planned.policy,
         "vectors": planned.alpha_vectors,
         "belief": planned.belief_policy,
         "plan": planned,
-        "moments": Moments.of(played),
-        "selected": explore(model, episodes=30, counts=selected).moments,
+        "moments": Moments.from_episodes(played),
+        "selected": explore(model, num_episodes=30, counting=selected_pairs).moments,
         "episodes": played,
-        "early": load(OLD / "early-episodes.safetensors"),
-        "agent": grown(Agent(**sizes(model), memory=64, seed=1), 140),
-        "open agent": grown(Agent(**sizes(model), num_contexts="auto", seed=2), 40),
+        "early": early,
+        "agent": grown(PosteriorSamplingAgent(**sizes(model), window=64, seed=1), 140),
+        "open agent": grown(PosteriorSamplingAgent(**sizes(model), num_types="auto", seed=2), 40),
     }
-    found: dict[str, dict[str, bytes]] = {}
+    result: dict[str, dict[str, bytes]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for kind, noun in nouns.items():
-            save(folder / kind, noun)
-            found[kind] = {kind: (folder / kind).read_bytes()}
-        checkpoints.SECONDS = 0.0
-        explore(model, episodes=30, seed=1, growth=4.0, checkpoint=folder / "exploration")
-        found["exploration"] = {path.name: path.read_bytes() for path in (folder / "exploration").iterdir()}
-        _save(folder / "batch", played, {"seed": 1})
-        found["batch"] = {"batch": (folder / "batch").read_bytes()}
-    for path in OLD.glob("*.safetensors"):
-        found[f"old {path.stem}"] = {path.name: path.read_bytes()}
-    return found
+        for kind, value in objects.items():
+            save(folder / kind, value)
+            result[kind] = {kind: (folder / kind).read_bytes()}
+        checkpoints.MIN_SECONDS_BETWEEN = 0.0
+        explore(model, num_episodes=30, seed=1, replan_growth=4.0, checkpoint_dir=folder / "exploration")
+        result["exploration"] = {path.name: path.read_bytes() for path in (folder / "exploration").iterdir()}
+        _save_batch(folder / "batch", played, {"seed": 1})
+        result["batch"] = {"batch": (folder / "batch").read_bytes()}
+    return result
 
 
 def sizes(model: RewardMixingMDP) -> dict[str, int]:
-    """What an agent is told of a world."""
+    """What an agent is told of a model."""
     return {name: getattr(model, name) for name in ("num_states", "num_actions", "horizon")}
 
 
-def grown(agent: Agent, visits: int, seed: int = 0) -> Agent:
+def grown(agent: PosteriorSamplingAgent, num_episodes: int, seed: int = 0) -> PosteriorSamplingAgent:
     """The agent after so many visits, two of which are still open."""
     rng = np.random.default_rng(seed)
-    for number in range(visits):
-        visit = agent.begin(int(rng.integers(agent.num_states)))
-        while visit.action is not None and (number < visits - 2 or visit.step == 0):
-            visit.observe(float(rng.choice(agent.reward_values)), int(rng.integers(agent.num_states)))
-    agent.learn()
+    for number in range(num_episodes):
+        episode = agent.start_episode(int(rng.integers(agent.num_states)))
+        while episode.action is not None and (number < num_episodes - 2 or episode.step == 0):
+            episode.observe(float(rng.choice(agent.reward_values)), int(rng.integers(agent.num_states)))
+    agent.update()
     return agent
 
 
@@ -136,34 +136,34 @@ def attempt(seed: int, number: int, folder: Path) -> str:
     after = DAMAGES[int(rng.integers(len(DAMAGES)))](before, rng)
     repaired = bool(rng.integers(2))
     files[name] = mended(after) if repaired else after
-    place = folder / f"{number}"
-    place.mkdir()
+    subfolder = folder / f"{number}"
+    subfolder.mkdir()
     try:
         for key, content in files.items():
-            (place / key).write_bytes(content)
-        if not repaired and not kind.startswith("old"):
-            check_unchanged(place / name, before)
-        use(kind, place, name, int(rng.integers(1 << 30)))
+            (subfolder / key).write_bytes(content)
+        if not repaired:
+            check_unchanged(subfolder / name, before)
+        use(kind, subfolder, name, int(rng.integers(1 << 30)))
     except AssertionError as error:
         return f"WRONG {error}"
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(subfolder)
     return "valid"
 
 
 def check_unchanged(path: Path, before: bytes) -> None:
     """What is read without a mended checksum is what was written."""
     try:
-        found = storage.read_arrays(path)
+        result = storage.read_arrays(path)
     except InputError:
         return
     other = path.with_name("before")
     other.write_bytes(before)
     expected = storage.read_arrays(other)
     other.unlink()
-    assert found[::2] == expected[::2], "other metadata under the same checksum"
+    assert result[::2] == expected[::2], "other metadata under the same checksum"
     for name, array in expected[1].items():
-        assert array.tobytes() == found[1][name].tobytes(), f"another {name} under the same checksum"
+        assert array.tobytes() == result[1][name].tobytes(), f"another {name} under the same checksum"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -189,19 +189,21 @@ def flip_data(content: bytes, rng: np.random.Generator) -> bytes:
 
 def cut(content: bytes, rng: np.random.Generator) -> bytes:
     """The end is missing, or something in between, or there is more."""
-    place = int(rng.integers(len(content)))
-    return [content[:place], content[:place] + content[place + 8 :], content + content[:place]][int(rng.integers(3))]
+    offset = int(rng.integers(len(content)))
+    return [content[:offset], content[:offset] + content[offset + 8 :], content + content[:offset]][
+        int(rng.integers(3))
+    ]
 
 
 def put(content: bytes, rng: np.random.Generator) -> bytes:
     """An entry of an array is another number."""
     header, data = taken_apart(content)
-    filled = [one for name, one in header.items() if name != "__metadata__" and np.prod(one["shape"]) > 0]
+    filled = [entry for name, entry in header.items() if name != "__metadata__" and np.prod(entry["shape"]) > 0]
     if not filled:
         return content
-    one = filled[int(rng.integers(len(filled)))]
-    dtype = storage.DTYPES[one["dtype"]]
-    begin, end = one["data_offsets"]
+    entry = filled[int(rng.integers(len(filled)))]
+    dtype = storage.DTYPES[entry["dtype"]]
+    begin, end = entry["data_offsets"]
     array = np.frombuffer(data[begin:end], dtype).copy()
     if dtype.kind == "f":
         array[rng.integers(array.size)] = rng.choice([np.nan, np.inf, -1.0, 0.0, 1.0, 2.0, 1e300, 1e-300, 0.5])
@@ -214,11 +216,11 @@ def swap(content: bytes, rng: np.random.Generator) -> bytes:
     """Two arrays under each other's name, or one under another name, or gone."""
     header, data = taken_apart(content)
     names = [name for name in header if name != "__metadata__"]
-    one, other = (names[int(rng.integers(len(names)))] for _ in range(2))
+    first, second = (names[int(rng.integers(len(names)))] for _ in range(2))
     if rng.integers(2):
-        header[one], header[other] = header[other], header[one]
+        header[first], header[second] = header[second], header[first]
     else:
-        header[f"{one}x"] = header.pop(one)
+        header[f"{first}x"] = header.pop(first)
     return put_together(header, data)
 
 
@@ -227,7 +229,7 @@ def reshape(content: bytes, rng: np.random.Generator) -> bytes:
     header, data = taken_apart(content)
     names = [name for name in header if name != "__metadata__"]
     sizes = {name: header[name]["data_offsets"] for name in names}
-    parts = {name: data[begin:end] for name, (begin, end) in sizes.items()}
+    contents = {name: data[begin:end] for name, (begin, end) in sizes.items()}
     name = names[int(rng.integers(len(names)))]
     shape = list(header[name]["shape"])
     if shape and rng.integers(4):
@@ -239,20 +241,20 @@ def reshape(content: bytes, rng: np.random.Generator) -> bytes:
         shape = [int(np.prod(shape))]
     dtype = header[name]["dtype"] if rng.integers(3) else str(rng.choice(list(storage.DTYPES)))
     needed = int(np.prod(shape)) * storage.DTYPES[dtype].itemsize
-    parts[name] = (parts[name] * (1 + needed // max(len(parts[name]), 1)) + bytes(needed))[:needed]
-    place = 0
+    contents[name] = (contents[name] * (1 + needed // max(len(contents[name]), 1)) + bytes(needed))[:needed]
+    offset = 0
     for key in sorted(names, key=lambda key: sizes[key]):
-        told = {"dtype": dtype, "shape": shape} if key == name else header[key]
-        header[key] = {**told, "data_offsets": [place, place + len(parts[key])]}
-        place += len(parts[key])
-    return put_together(header, b"".join(parts[key] for key in sorted(names, key=lambda key: sizes[key])))
+        entry = {"dtype": dtype, "shape": shape} if key == name else header[key]
+        header[key] = {**entry, "data_offsets": [offset, offset + len(contents[key])]}
+        offset += len(contents[key])
+    return put_together(header, b"".join(contents[key] for key in sorted(names, key=lambda key: sizes[key])))
 
 
 def edit(content: bytes, rng: np.random.Generator) -> bytes:
     """Something else in the metadata, or in what is said about an array."""
     header, data = taken_apart(content)
-    said = json.loads(header["__metadata__"][storage.KEY])
-    tree: Any = said if rng.integers(4) else header
+    text = json.loads(header["__metadata__"][storage.METADATA_KEY])
+    tree: Any = text if rng.integers(4) else header
     while True:
         keys: list[Any] = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
         if not keys:
@@ -266,8 +268,8 @@ def edit(content: bytes, rng: np.random.Generator) -> bytes:
         else:
             tree[key] = ODD_JSON[int(rng.integers(len(ODD_JSON)))]
         break
-    if isinstance(header.get("__metadata__"), dict) and storage.KEY in header["__metadata__"]:
-        header["__metadata__"][storage.KEY] = json.dumps(said)
+    if isinstance(header.get("__metadata__"), dict) and storage.METADATA_KEY in header["__metadata__"]:
+        header["__metadata__"][storage.METADATA_KEY] = json.dumps(text)
     return put_together(header, data)
 
 
@@ -291,14 +293,16 @@ def mended(content: bytes) -> bytes:
     """The same file with the checksum of what is in it now, if there is a way to tell."""
     try:
         header, data = taken_apart(content)
-        said = json.loads(header["__metadata__"][storage.KEY])
+        text = json.loads(header["__metadata__"][storage.METADATA_KEY])
         arrays = {
-            name: np.frombuffer(data[slice(*one["data_offsets"])], storage.DTYPES[one["dtype"]]).reshape(one["shape"])
-            for name, one in header.items()
+            name: np.frombuffer(data[slice(*item["data_offsets"])], storage.DTYPES[item["dtype"]]).reshape(
+                item["shape"]
+            )
+            for name, item in header.items()
             if name != "__metadata__"
         }
-        said["checksum"] = storage.checksum(said, arrays)
-        header["__metadata__"][storage.KEY] = json.dumps(said)
+        text["checksum"] = storage.checksum(text, arrays)
+        header["__metadata__"][storage.METADATA_KEY] = json.dumps(text)
         return put_together(header, data)
     except Exception:  # too broken to have one
         return content
@@ -308,55 +312,55 @@ def mended(content: bytes) -> bytes:
 # Use
 
 
-def use(kind: str, place: Path, name: str, seed: int) -> None:
+def use(kind: str, folder: Path, name: str, seed: int) -> None:
     """Open what was damaged and do with it what people do."""
     if kind == "exploration":
-        explore(world(), episodes=30 + seed % 5, seed=1, growth=4.0, checkpoint=place)
+        explore(world(), num_episodes=30 + seed % 5, seed=1, replan_growth=4.0, checkpoint_dir=folder)
         return
     if kind == "batch":
-        batch = _saved(place / name, {"seed": 1}, samples_episodes(), 20)
+        batch = _load_matching_batch(folder / name, {"seed": 1}, samples_episodes(), 20)
         assert batch is not None
         use_noun(batch, seed)
         return
-    use_noun(load(place / name), seed)
+    use_noun(load(folder / name), seed)
 
 
 @cache
 def samples_episodes() -> Episodes:
     """The episodes that the batch must go with."""
-    return simulate(uniform(world()), world(), 20)
+    return simulate(uniform_policy(world()), world(), 20)
 
 
-def use_noun(noun: Any, seed: int) -> None:
+def use_noun(instance: Any, seed: int) -> None:
     """Count, play, evaluate: whatever this noun is for."""
-    if isinstance(noun, RewardMixingMDP):
-        use_model(noun, seed)
-    elif isinstance(noun, Episodes):
-        use_episodes(noun)
-    elif isinstance(noun, Moments):
-        use_moments(noun)
-    elif isinstance(noun, MarkovPolicy | Controller):
-        evaluate(noun, world())
-        use_episodes(simulate(noun, world(), 5, seed))
-    elif isinstance(noun, AlphaVectors):
-        contexts = noun.values[0].shape[2]
-        for t, values in enumerate(noun.values):
-            noun(t, values.shape[0] - 1, np.full(contexts, 1 / contexts))
-    elif isinstance(noun, BeliefPolicy):
-        play_by_hand(noun, seed)
-    elif isinstance(noun, Agent):
-        use_agent(noun, seed)
-    elif isinstance(noun, Plan):
-        evaluate(noun.policy, noun.model)
-        use_episodes(simulate(noun.policy, noun.model, 5, seed))
-        play_by_hand(noun.belief_policy, seed)
+    if isinstance(instance, RewardMixingMDP):
+        use_model(instance, seed)
+    elif isinstance(instance, Episodes):
+        use_episodes(instance)
+    elif isinstance(instance, Moments):
+        use_moments(instance)
+    elif isinstance(instance, MarkovPolicy | Controller):
+        evaluate(instance, world())
+        use_episodes(simulate(instance, world(), 5, seed))
+    elif isinstance(instance, AlphaVectors):
+        num_types = instance.values[0].shape[2]
+        for t, values in enumerate(instance.values):
+            instance(t, values.shape[0] - 1, np.full(num_types, 1 / num_types))
+    elif isinstance(instance, BeliefPolicy):
+        play_by_hand(instance, seed)
+    elif isinstance(instance, PosteriorSamplingAgent):
+        use_agent(instance, seed)
+    elif isinstance(instance, Plan):
+        evaluate(instance.policy, instance.model)
+        use_episodes(simulate(instance.policy, instance.model, 5, seed))
+        play_by_hand(instance.belief_policy, seed)
 
 
-def use_agent(agent: Agent, seed: int) -> None:
+def use_agent(agent: PosteriorSamplingAgent, seed: int) -> None:
     """Go on with it, as long as its episodes are short, and keep it."""
     if agent.horizon <= LONGEST:
         for name in list(agent._open):
-            agent.visit(name).end()
+            agent.get_episode(name).close()
         grown(agent, 6, seed)
     with tempfile.TemporaryDirectory() as name:
         save(Path(name) / "agent", agent)
@@ -366,30 +370,30 @@ def use_agent(agent: Agent, seed: int) -> None:
 def use_model(model: RewardMixingMDP, seed: int) -> None:
     """Play a uniform policy."""
     if model.horizon <= LONGEST:
-        policy = uniform(model)
+        policy = uniform_policy(model)
         assert np.isfinite(evaluate(policy, model).value), "a value that is no number"
         use_episodes(simulate(policy, model, 5, seed))
 
 
 def use_episodes(episodes: Episodes) -> None:
     """Count them."""
-    moments = Moments.of(episodes)
-    assert moments.episodes == len(episodes), "other episodes than there were"
+    moments = Moments.from_episodes(episodes)
+    assert moments.num_episodes == len(episodes), "other episodes than there were"
     assert np.isfinite(episodes.returns).all(), "returns that are no numbers"
-    bags_of(episodes)
+    patterns_from_episodes(episodes)
     use_moments(moments)
 
 
 def use_moments(moments: Moments) -> None:
     """Add and estimate."""
-    assert (moments + moments).episodes == 2 * moments.episodes, "a sum that is none"
+    assert (moments + moments).num_episodes == 2 * moments.num_episodes, "a sum that is none"
     moments.transition_estimate()
     sizes = moments.num_states, moments.num_actions, moments.horizon
     if moments.num_state_actions <= 1000:
         moments.pair_counts()
-        tally = Tally.fresh(sizes, moments.reward_values, bool(moments.selected_keys.size))
-        tally.add(moments)
-        assert tally.moments() == moments, "other counts in a tally"
+        counts = RunningCounts.empty(sizes, moments.reward_values, bool(moments.first_visit_keys.size))
+        counts.add(moments)
+        assert counts.moments() == moments, "other counts in a tally"
 
 
 def play_by_hand(policy: BeliefPolicy, seed: int) -> None:
@@ -404,6 +408,6 @@ def play_by_hand(policy: BeliefPolicy, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    from fuzz.batches import main
+    from fuzz.worker_processes import main
 
     main(__file__, attempt)

@@ -1,8 +1,8 @@
-"""Logs at random against a slow reading in plain Python: counted alike, or refused by both.
+"""Read random logs and compare with a slow reading in plain Python: equal counts, or an error in both.
 
     python tests/fuzz/logs.py --tries 5000 [--seed 0]
 
-Every try is a function of its number: episodes of a small world as rows, then some damage, then Arrow types that can
+Every try is a function of its number: episodes of a small model as rows, then some damage, then Arrow types that can
 hold what is there, then files, tables or frames. A worker does the work, so that a crash or a hang is an outcome too.
 """
 
@@ -28,10 +28,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from logs import oracles_logs as oracles
+from oracles import log_statistics as oracles
 from rewardmix import InputError, logs
 
-PATIENCE = 120.0
+TIMEOUTS = 120.0
 """Seconds of a single log after which it hangs; they take milliseconds."""
 
 FINE = ("counted", "refused")
@@ -62,7 +62,7 @@ LABELS = ["a", "b", "ab", "B", "é", "z z", "x,y", 'q"q', "-", "ß", "_1", "line
 
 
 def rows_of(rng):
-    """Columns of one file: whole episodes of a world of a few states, actions and rewards."""
+    """Columns of one file: whole episodes of a model of a few states, actions and rewards."""
     states, actions = rng.choice([1, 2, 3, 5]), rng.choice([1, 2, 4])
     rewards = rng.choice([[0, 1], [0, 1], [0.0, 0.5, 1.0], [-1, 0, 3], [0.1, 1e8 + 0.1], [7]])
     columns = {role: [] for role in ROLES}
@@ -107,7 +107,7 @@ def damaged(rng, columns):
 
 
 def labelled(rng, columns, roles):
-    """Numbers as labels; what is no label of the world becomes one that is rare."""
+    """Numbers as labels; what is no label of the model becomes one that is rare."""
     order = rng.sample(LABELS, len(LABELS))
     for role in roles:
         columns[role] = [
@@ -277,25 +277,25 @@ def case_of(number, folder):
     rng = random.Random(number)
     count = rng.choice([1, 1, 1, 2, 3])
     plain = [rows_of(rng) for _ in range(count)]
-    following = rng.choice([0.0, 1.0, 1.0])
+    next_state = rng.choice([0.0, 1.0, 1.0])
     first = rng.choice([0, 0, 1])
     for columns in plain:
         columns["step"] = [step + first for step in columns["step"]]
-        if following < 1 and rng.random() < 0.97:
+        if next_state < 1 and rng.random() < 0.97:
             del columns["next_state"]
         if rng.random() < 0.02:
             del columns[rng.choice([role for role in ROLES if role in columns])]
-    complete = all(role in columns for columns in plain for role in oracles.REQUIRED)
+    has_required = all(role in columns for columns in plain for role in oracles.REQUIRED)
     for columns in plain:
-        if complete and rng.random() < 0.5:
+        if has_required and rng.random() < 0.5:
             damaged(rng, columns)
     if rng.random() < 0.1:  # somebody cut a file in two, perhaps within an episode
         cut = rng.randint(0, len(plain[0]["action"])) if "action" in plain[0] else 0
         plain[:1] = [
-            {role: values[part] for role, values in plain[0].items()} for part in (slice(cut), slice(cut, None))
+            {role: values[piece] for role, values in plain[0].items()} for piece in (slice(cut), slice(cut, None))
         ]
     csv = len(plain) == 1 and rng.random() < 0.15
-    texts = [role for role, chance in {"episode": 0.2, "state": 0.3, "action": 0.3}.items() if rng.random() < chance]
+    texts = [role for role, prob in {"episode": 0.2, "state": 0.3, "action": 0.3}.items() if rng.random() < prob]
     texts += ["next_state"] if "state" in texts else []
     for columns in plain:
         if rng.random() < 0.98:
@@ -323,22 +323,22 @@ def case_of(number, folder):
     return source, files, names, options
 
 
-def csv_columns(named, declared):
+def csv_columns(named, schema_hints):
     """The columns as a reader of CSV takes them: numbers if all cells look like that and no labels were declared."""
-    found = {}
+    result = {}
     for name, values in named.items():
         present = [value for value in values if value is not None]
         kind = "nothing" if not present else "text" if isinstance(present[0], str) else "numbers"
         if kind == "numbers" and any(isinstance(v, float) or abs(v) >= 2**63 for v in present):
             values = [None if v is None else float(v) for v in values]
-        if kind != "text" and name in declared:
+        if kind != "text" and name in schema_hints:
             kind, values = "text", [None if v is None else repr(v) for v in named[name]]
-        found[name] = kind, values
-    return found
+        result[name] = kind, values
+    return result
 
 
 def options_of(rng, plain):
-    options = {"skip_bad": 1.0 if rng.random() < 0.7 else False}
+    options = {"drop_invalid": 1.0 if rng.random() < 0.7 else False}
     if rng.random() < 0.4:
         options["horizon"] = rng.choice([1, 3, 5, 5, 6, 9])
     if rng.random() < 0.3:
@@ -358,12 +358,12 @@ def try_one(number):
     with tempfile.TemporaryDirectory() as name:
         source, files, names, options = case_of(number, Path(name))
         try:
-            expected = oracles.read_plainly(files, names, **options)
+            expected = oracles.read_log_slowly(files, names, **options)
         except oracles.Refused as reason:
             expected = reason
         columns = {role: name for role, name in names.items() if name != role}
         try:
-            log = logs.read(source, columns=columns, rows_per_part=1 + number % 9, **options)
+            log = logs.read_log(source, columns=columns, rows_per_partition=1 + number % 9, **options)
             different = None if isinstance(expected, oracles.Refused) else difference(log, expected)
         except InputError as error:
             refused = isinstance(expected, oracles.Refused)
@@ -380,39 +380,39 @@ def try_one(number):
 
 def difference(log, expected):
     """The first thing in which a log differs from what the oracle found, or None."""
-    schema, notes = log.schema, log.notes
-    for what, found, wanted in (
+    schema, notes = log.schema, log.read_report
+    for what, result, wanted in (
         ("sizes", (schema.num_states, schema.num_actions, schema.horizon), expected["sizes"]),
         ("reward values", schema.reward_values.tolist(), expected["values"]),
-        ("rows and episodes", (notes.rows, notes.episodes), (expected["rows"], expected["seen"])),
+        ("rows and episodes", (notes.num_rows, notes.num_episodes), (expected["rows"], expected["seen"])),
         ("episodes", episodes_of(log.episodes()), expected["episodes"]),
-        ("moments", moments_of(log.moments), oracles.moments_plainly(expected)),
+        ("moments", moments_of(log.moments), oracles.count_moments_slowly(expected)),
     ):
-        if found != wanted:
-            return f"{what}: {found} instead of {wanted}"
+        if result != wanted:
+            return f"{what}: {result} instead of {wanted}"
     return None
 
 
 def episodes_of(episodes):
-    found = []
+    result = []
     for k, steps in enumerate(episodes.lengths.tolist()):
-        rows = (episodes.states[k, :steps], episodes.actions[k, :steps], episodes.outcomes[k, :steps])
-        found.append(([*zip(*(row.tolist() for row in rows), strict=True)], int(episodes.states[k, steps])))
-    return found
+        rows = (episodes.states[k, :steps], episodes.actions[k, :steps], episodes.reward_indices[k, :steps])
+        result.append(([*zip(*(row.tolist() for row in rows), strict=True)], int(episodes.states[k, steps])))
+    return result
 
 
 def moments_of(moments):
     """The counts that are not zero, as the oracle gives them."""
-    moves = moments.moves.tocoo()
-    places = zip(*(axis.tolist() for axis in moves.coords), strict=True)
+    transitions = moments.transition_counts.tocoo()
+    places = zip(*(axis.tolist() for axis in transitions.coords), strict=True)
     pairs = {}
     for key, table in zip(moments.pair_keys.tolist(), moments.pair_tables, strict=True):
-        for one, two in np.argwhere(table).tolist():
-            pairs[*divmod(key, moments.num_state_actions), one, two] = int(table[one, two])
+        for first, second in np.argwhere(table).tolist():
+            pairs[*divmod(key, moments.num_state_actions), first, second] = int(table[first, second])
     return (
-        {int(s): int(moments.starts[s]) for s in np.flatnonzero(moments.starts)},
-        {place: count for place, count in zip(places, moves.data.tolist(), strict=True) if count},
-        {(int(x), int(z)): int(moments.outcomes[x, z]) for x, z in np.argwhere(moments.outcomes)},
+        {int(s): int(moments.initial_counts[s]) for s in np.flatnonzero(moments.initial_counts)},
+        {place: count for place, count in zip(places, transitions.data.tolist(), strict=True) if count},
+        {(int(x), int(z)): int(moments.reward_counts[x, z]) for x, z in np.argwhere(moments.reward_counts)},
         pairs,
     )
 
@@ -443,23 +443,23 @@ def follow(worker, begin, counts, lines):
 
     assert worker.stdout is not None
     while True:
-        timer = threading.Timer(PATIENCE, stop)
+        timer = threading.Timer(TIMEOUTS, stop)
         timer.start()
         line = worker.stdout.readline()
         timer.cancel()
         if not line:
             break
-        outcome, _, what = line.rstrip("\n").partition("\t")
-        if outcome == "END":
+        reward_index, _, what = line.rstrip("\n").partition("\t")
+        if reward_index == "END":
             worker.wait()
             return number
-        counts[outcome] += 1
-        if outcome not in FINE:
-            lines.append(f"{outcome} in try {number}: {what}")
+        counts[reward_index] += 1
+        if reward_index not in FINE:
+            lines.append(f"{reward_index} in try {number}: {what}")
         number += 1
-    outcome = "hung" if hung.is_set() else "crashed"
-    counts[outcome] += 1
-    lines.append(f"{outcome} in try {number}: exit code {worker.wait()}")
+    reward_index = "hung" if hung.is_set() else "crashed"
+    counts[reward_index] += 1
+    lines.append(f"{reward_index} in try {number}: exit code {worker.wait()}")
     return number + 1
 
 
@@ -468,13 +468,15 @@ def work(begin, end):
 
     warnings.simplefilter("error")
     for number in range(begin, end):
-        outcome, what = try_one(number)
-        print(outcome, " ".join(what.split())[:600], sep="\t", flush=True)
+        reward_index, what = try_one(number)
+        print(reward_index, " ".join(what.split())[:600], sep="\t", flush=True)
     print("END", flush=True)
 
 
 def summary(counts):
-    return f"{sum(counts.values())} tried: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
+    return f"{sum(counts.values())} tried: " + ", ".join(
+        f"{counts[reward_index]} {reward_index}" for reward_index in OUTCOMES
+    )
 
 
 def main():
@@ -482,14 +484,14 @@ def main():
     parser.add_argument("--tries", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--worker", type=int, nargs=2)
-    asked = parser.parse_args()
-    if asked.worker:
-        return work(*asked.worker)
-    counts, lines = run(asked.tries, asked.seed)
+    args = parser.parse_args()
+    if args.worker:
+        return work(*args.worker)
+    counts, lines = run(args.tries, args.seed)
     for line in lines:
         print(line)
     print(summary(counts))
-    sys.exit(any(outcome not in FINE for outcome in counts))
+    sys.exit(any(reward_index not in FINE for reward_index in counts))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from online.test_agent import Walker, agent_for, play
 
-    model = problems.make("random", states=3, actions=2, horizon=4, seed=2)
+    model = problems.make_model("random", states=3, actions=2, horizon=4, seed=2)
     path, episodes = Path(sys.argv[1]), int(sys.argv[2])
     agent = rm.load(path) if path.is_file() else agent_for(model, seed=8)
     while agent.episodes < episodes:

@@ -4,14 +4,14 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from recovery.sets import random_set
+from helpers.confidence_sets import random_confidence_set
 from rewardmix.recovery.signs import (
-    _improve,
-    components,
-    parities,
-    parity_of_pairs,
-    sides,
-    spanning_tree,
+    _flip_while_improving,
+    bipartite_sides,
+    build_spanning_forest,
+    connected_components,
+    solve_parity,
+    solve_signs,
     spectral_signs,
 )
 
@@ -30,44 +30,48 @@ def test_parities_against_all_assignments(seed):
     if seed % 2:  # half of the systems can be satisfied
         truth = rng.choice([-1, 1], size)
         positive = truth[first] == truth[second]
-    found = parity_of_pairs(first, second, positive, rng.random(first.size), size)
+    result = solve_parity(first, second, positive, rng.random(first.size), size)
     target = np.where(positive, 1, -1)
     solutions = [
         signs
         for signs in map(np.array, product((1, -1), repeat=size))
         if (signs[first] * signs[second] == target).all()
     ]
-    assert (not found.conflicts) == bool(solutions)
+    assert (not result.conflicts) == bool(solutions)
     if solutions:
-        assert (found.signs[first] * found.signs[second] == target).all()
-        assert len(solutions) == 2 ** (found.groups.max() + 1)
+        assert (result.signs[first] * result.signs[second] == target).all()
+        assert len(solutions) == 2 ** (result.groups.max() + 1)
         for signs in solutions:  # every solution is ours, group by group up to a common sign
-            for group in range(found.groups.max() + 1):
-                members = found.groups == group
-                assert abs((signs[members] * found.signs[members]).sum()) == members.sum()
+            for group in range(result.groups.max() + 1):
+                members = result.groups == group
+                assert abs((signs[members] * result.signs[members]).sum()) == members.sum()
     else:
-        known = {(int(i), int(j)): int(s) for i, j, s in zip(first, second, target, strict=True)}
-        loop = [*found.odd_cycle, found.odd_cycle[0]]
-        signs = [known[tuple(sorted(pair))] for pair in pairwise(loop)]
+        sign_of_pair = {(int(i), int(j)): int(s) for i, j, s in zip(first, second, target, strict=True)}
+        loop = [*result.odd_cycle, result.odd_cycle[0]]
+        signs = [sign_of_pair[tuple(sorted(pair))] for pair in pairwise(loop)]
         assert np.prod(signs) == -1
 
 
 def test_the_weakest_pair_of_a_contradiction_is_blamed():
     first, second = np.array([0, 1, 0]), np.array([1, 2, 2])
-    found = parity_of_pairs(first, second, np.array([True, True, False]), np.array([3.0, 1.0, 2.0]), 3)
-    assert found.conflicts == ((1, 2),)
-    assert sorted(found.odd_cycle) == [0, 1, 2]
-    np.testing.assert_array_equal(found.signs, [1, 1, -1])
+    result = solve_parity(first, second, np.array([True, True, False]), np.array([3.0, 1.0, 2.0]), 3)
+    assert result.conflicts == ((1, 2),)
+    assert sorted(result.odd_cycle) == [0, 1, 2]
+    np.testing.assert_array_equal(result.signs, [1, 1, -1])
 
 
 def test_pairs_are_believed_in_the_order_of_their_radii_not_of_their_size():
-    box, _ = random_set(3, seed=0)
-    rows = {"first": np.array([0, 0, 1]), "second": np.array([1, 2, 2]), "centre": np.array([0.2, -0.01, 0.02])}
+    box, _ = random_confidence_set(3, seed=0)
+    rows = {
+        "pair_first": np.array([0, 0, 1]),
+        "pair_second": np.array([1, 2, 2]),
+        "center": np.array([0.2, -0.01, 0.02]),
+    }
     box = replace(box, **rows, radius=np.array([0.19, 0.001, 0.002]))  # the largest is the least sure
-    found = parities(box)
-    assert found.conflicts == ((0, 1),)
-    np.testing.assert_array_equal(found.signs, [1, -1, -1])
-    assert parities(replace(box, radius=np.array([0.001, 0.009, 0.002]))).conflicts == ((0, 2),)
+    result = solve_signs(box)
+    assert result.conflicts == ((0, 1),)
+    np.testing.assert_array_equal(result.signs, [1, -1, -1])
+    assert solve_signs(replace(box, radius=np.array([0.001, 0.009, 0.002]))).conflicts == ((0, 2),)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -103,7 +107,7 @@ def test_a_block_that_begins_the_wrong_way_is_turned_as_a_whole():
     inside = (first < 4) == (second < 4)
     votes = np.where(inside, 4.0, 0.1)
     signs = np.array([1] * 4 + [-1] * 4)
-    _improve(first, second, votes, signs, *spanning_tree(first, second, votes, 8))
+    _flip_while_improving(first, second, votes, signs, *build_spanning_forest(first, second, votes, 8))
     assert abs(signs.sum()) == 8
 
 
@@ -114,16 +118,16 @@ def test_components_and_two_sidedness_by_search(seed):
     first, second = random_pairs(rng, size, 0.2)
     if seed % 3 == 0:
         first, second = np.append(first, 2), np.append(second, 2)
-    near = np.eye(size, dtype=bool)
-    near[first, second] = near[second, first] = True
-    reach = np.linalg.matrix_power(near.astype(int), size) > 0
-    number = components(first, second, size)
-    np.testing.assert_array_equal(number[:, None] == number[None, :], reach)
+    adjacency = np.eye(size, dtype=bool)
+    adjacency[first, second] = adjacency[second, first] = True
+    reachable = np.linalg.matrix_power(adjacency.astype(int), size) > 0
+    number = connected_components(first, second, size)
+    np.testing.assert_array_equal(number[:, None] == number[None, :], reachable)
     assert number[0] == 0
-    sided = sides(first, second, size) >= 0
+    sided = bipartite_sides(first, second, size) >= 0
     edges = list(zip(first.tolist(), second.tolist(), strict=True))
     for node in range(size):
-        members = set(np.flatnonzero(reach[node]).tolist())
-        mine = [(i, j) for i, j in edges if i in members]
-        colourable = any(all(side[i] != side[j] for i, j in mine) for side in product((0, 1), repeat=size))
+        members = set(np.flatnonzero(reachable[node]).tolist())
+        component_edges = [(i, j) for i, j in edges if i in members]
+        colourable = any(all(side[i] != side[j] for i, j in component_edges) for side in product((0, 1), repeat=size))
         assert sided[node] == (colourable and len(members) > 1)

@@ -1,17 +1,17 @@
-"""A small shop, its plan, and desks that answer by it."""
+"""A small shop, its plan, and services that answer by it."""
 
 from dataclasses import replace
 
 import pytest
 
 import rewardmix as rm
-from rewardmix.service import Desk, DeskLimits, ServeSettings, Store
-from service.running_postgres import Postgres, need_postgres, place_of
+from helpers.postgres_server import Postgres, need_postgres, place_of
+from rewardmix.service import ServeSettings, SessionLimits, SessionService, Store
 
 
 @pytest.fixture(scope="session")
 def plan():
-    model = rm.problems.make("random", states=3, actions=3, horizon=4, seed=3)
+    model = rm.problems.make_model("random", states=3, actions=3, horizon=4, seed=3)
     return rm.plan(replace(model, state_names=("home", "list", "item"), action_names=("a", "b", "c")))
 
 
@@ -37,9 +37,9 @@ def store(place):
 
 
 @pytest.fixture
-def desk_of(store, plan):
-    def make(*, most_open=1000, idle=3600.0, served=plan, **settings):
-        chosen = {"explore": 0.0, "holdout": 0.0, **settings}
-        return Desk(store, served, ServeSettings(**chosen), DeskLimits(most_open, idle))
+def make_service(store, plan):
+    def make(*, max_open_sessions=1000, idle_seconds=3600.0, served=plan, **settings):
+        chosen = {"explore_prob": 0.0, "holdout_share": 0.0, **settings}
+        return SessionService(store, served, ServeSettings(**chosen), SessionLimits(max_open_sessions, idle_seconds))
 
     return make

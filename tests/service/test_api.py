@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from rewardmix.service.store import StoreDown
-from service.running_service import in_thread, need_server
+from helpers.service_process import in_thread, need_server
+from rewardmix.service.store import StoreUnavailable
 
 need_server()
 
@@ -18,23 +18,23 @@ TOKEN = "a token that is long enough"
 
 
 @pytest.fixture
-def client(desk_of):
-    with in_thread(desk_of(explore=0.1, holdout=0.2)) as found:
-        yield found
+def client(make_service):
+    with in_thread(make_service(explore_prob=0.1, holdout_share=0.2)) as result:
+        yield result
 
 
 def test_a_session_from_beginning_to_end(client):
     status, first = client.ask("POST", "/v1/sessions", {"state": "home"})
     assert (status, first["step"]) == (200, 0)
     place = f"/v1/sessions/{first['session']}"
-    told = {"step": 0, "reward": 1, "state": "list"}
-    status, second = client.ask("POST", f"{place}/steps", told)
+    step = {"step": 0, "reward": 1, "state": "list"}
+    status, second = client.ask("POST", f"{place}/steps", step)
     assert (status, second["step"], second["version"]) == (200, 1, 1)
-    assert client.ask("POST", f"{place}/steps", told) == (200, second)
-    status, refusal = client.ask("POST", f"{place}/steps", {**told, "step": 7})
-    assert (status, refusal["error"]) == (409, "out_of_order")
+    assert client.ask("POST", f"{place}/steps", step) == (200, second)
+    status, refusal = client.ask("POST", f"{place}/steps", {**step, "step": 7})
+    assert (status, refusal["error"]) == (409, "step_out_of_order")
     status, shown = client.ask("GET", place)
-    assert [one["reward"] for one in shown["history"]] == [1.0, None]
+    assert [item["reward"] for item in shown["history"]] == [1.0, None]
     assert sum(shown["belief"]) == pytest.approx(1.0)
     assert client.ask("DELETE", place) == (204, "")
     assert client.ask("DELETE", place) == (204, "")
@@ -42,9 +42,9 @@ def test_a_session_from_beginning_to_end(client):
 
 
 def test_connections_send_small_answers_at_once():
-    from rewardmix.service.serving import listening_at
+    from rewardmix.service.server import open_socket
 
-    with listening_at("127.0.0.1", 0) as listening:
+    with open_socket("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP  # what asyncio asks before it sets TCP_NODELAY
 
 
@@ -71,26 +71,26 @@ def test_health_readiness_policy_and_description(client, plan):
     assert (status, about["openapi"]) == (200, "3.1.0")
 
 
-def test_the_description_names_every_address_and_no_other(desk_of):
-    from rewardmix.service.api import application
-    from rewardmix.service.openapi import description
+def test_the_description_names_every_address_and_no_other(make_service):
+    from rewardmix.service.api import make_application
+    from rewardmix.service.openapi import make_openapi
 
-    ways = application(desk_of()).routes.values()
+    ways = make_application(make_service()).routes.values()
     routes = {(path, method) for way in ways for method, (path, _, _) in way.items() if method != "HEAD"}
-    paths = description()["paths"]
+    paths = make_openapi()["paths"]
     assert routes == {(path, m.upper()) for path, item in paths.items() for m in item if m != "parameters"}
-    text = json.dumps(description())
+    text = json.dumps(make_openapi())
     for name in re.findall(r"#/components/schemas/(\w+)", text):
-        assert name in description()["components"]["schemas"]
+        assert name in make_openapi()["components"]["schemas"]
 
 
 @pytest.mark.parametrize(
-    "visitor",
+    "user",
     ["https://shop/u/7", "ann/1", "/", "a//b", "//", "..", "../x", "%2F", "%", "?", "#", "a b", "é", "\x00", "x" * 200],
 )
-def test_every_visitor_who_is_taken_can_be_forgotten(client, visitor):
-    path = f"/v1/visitors/{quote(visitor, safe='')}"
-    session = client.ask("POST", "/v1/sessions", {"state": "home", "visitor": visitor})[1]["session"]
+def test_every_visitor_who_is_taken_can_be_forgotten(client, user):
+    path = f"/v1/users/{quote(user, safe='')}"
+    session = client.ask("POST", "/v1/sessions", {"state": "home", "user": user})[1]["session"]
     assert client.ask("DELETE", path) == (200, {"deleted": 1})
     assert client.ask("GET", f"/v1/sessions/{session}")[0] == 404
     assert client.ask("DELETE", path) == (200, {"deleted": 0})
@@ -118,21 +118,21 @@ def test_a_body_with_a_length_and_in_chunks_is_the_last_of_its_connection(client
     head = ["POST /v1/sessions HTTP/1.1", "Host: localhost", "Content-Type: application/json", *lengths]
     second = "GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     sent = "\r\n".join(head) + '\r\n\r\nc\r\n{"state": 0}\r\n0\r\n\r\n' + second
-    told = heard(client.connection.port, sent.encode())
-    assert told.startswith(b"HTTP/1.1 400 ")
-    assert told.count(b"HTTP/1.1") == 1
+    answer = heard(client.connection.port, sent.encode())
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
     assert client.ask("GET", "/v1/ready")[0] == 200
 
 
 def test_a_field_that_is_there_twice_is_refused(client):
     for body in (
         b'{"state": 0, "state": 1}',
-        b'{"state": "home", "key": "a", "key": "a"}',
+        b'{"state": "home", "idempotency_key": "a", "idempotency_key": "a"}',
         b'{"state": {"a": 1, "a": 2}}',
     ):
-        status, told = client.ask("POST", "/v1/sessions", body)
-        assert (status, told["error"]) == (422, "invalid")
-        assert "twice" in told["message"]
+        status, response = client.ask("POST", "/v1/sessions", body)
+        assert (status, response["error"]) == (422, "invalid")
+        assert "twice" in response["message"]
 
 
 def test_metrics_count_what_happened(client):
@@ -152,21 +152,21 @@ def test_metrics_count_what_happened(client):
     assert counted == {"sessions_total": 2, "decisions_total": 4, "rewards_total": 2, "retries_total": 2}
     assert total("unknown_states_total") == 1
     assert total("reward_sum") == 2
-    assert values['rewardmix_refusals_total{status="400"}'] == "1"
+    assert values['rewardmix_errors_total{status="400"}'] == "1"
     assert values["rewardmix_open_sessions"] == "2"
     assert values['rewardmix_request_seconds_bucket{le="+Inf"}'] == values["rewardmix_request_seconds_count"] == "7"
 
 
-@pytest.mark.parametrize("given", [None, "", "wrong", TOKEN[:-1], TOKEN + "x", "é" * 10])
-def test_without_the_token_nothing_is_answered_but_health(desk_of, given):
-    with in_thread(desk_of(), TOKEN) as client:
-        own = {} if given is None else {"Authorization": f"Bearer {given}".encode()}
+@pytest.mark.parametrize("value", [None, "", "wrong", TOKEN[:-1], TOKEN + "x", "é" * 10])
+def test_without_the_token_nothing_is_answered_but_health(make_service, value):
+    with in_thread(make_service(), TOKEN) as client:
+        headers = {} if value is None else {"Authorization": f"Bearer {value}".encode()}
         client.headers = {}
         for method, path in (("POST", "/v1/sessions"), ("GET", "/v1/sessions/x"), ("DELETE", "/v1/sessions/x"),
-                             ("POST", "/v1/sessions/x/steps"), ("DELETE", "/v1/visitors/x"),
+                             ("POST", "/v1/sessions/x/steps"), ("DELETE", "/v1/users/x"),
                              ("GET", "/v1/policy"), ("GET", "/v1/metrics"),
                              ("GET", "/v1/openapi.json")):  # fmt: skip
-            status, refusal = client.ask(method, path, {"state": 0} if method == "POST" else None, **own)
+            status, refusal = client.ask(method, path, {"state": 0} if method == "POST" else None, **headers)
             assert (status, refusal["error"]) == (401, "unauthorized"), path
         assert client.ask("GET", "/v1/health")[0] == 200
         assert client.ask("GET", "/v1/policy", Authorization=f"Basic {TOKEN}")[0] == 401
@@ -186,8 +186,8 @@ def test_without_a_token_other_hosts_are_refused(client, host):
      (b'{"state": "' + b"x" * 300 + b'"}', 422), (b'{"state": "\\ud800"}', 422), (b'{"state": 1e400}', 422)],
 )  # fmt: skip
 def test_bodies_that_are_wrong_or_too_large_are_refused_in_one_sentence(client, body, status):
-    found, refusal = client.ask("POST", "/v1/sessions", body)
-    assert found == status
+    result, refusal = client.ask("POST", "/v1/sessions", body)
+    assert result == status
     assert set(refusal) == {"error", "message"}
     assert "Traceback" not in refusal["message"]
     client.close()
@@ -204,7 +204,7 @@ def test_a_body_in_endless_pieces_is_cut_off(client):
 
 
 def test_a_slow_body_is_given_up(client, monkeypatch):
-    monkeypatch.setattr("rewardmix.service.api.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("rewardmix.service.api.BODY_TIMEOUT_SECONDS", 0.2)
     with socket.create_connection(("127.0.0.1", client.connection.port), timeout=30) as raw:
         head = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         raw.sendall((head + "Content-Length: 100\r\n\r\n{").encode())
@@ -223,34 +223,37 @@ def test_what_is_not_there_is_told_as_json(client):
         assert client.ask("GET", f"/v1/sessions/{id}")[0] == 404
 
 
-def test_a_store_that_is_down_is_a_503_and_a_defect_tells_nothing(desk_of, monkeypatch, caplog):
-    desk = desk_of()
-    ends = {"down": StoreDown("disk I/O error at /secret"), "defect": RuntimeError("secret")}
-    with in_thread(desk) as client, caplog.at_level(logging.INFO, "rewardmix.service"):
-        for word, (status, error) in {"store_down": (503, ends["down"]), "defect": (500, ends["defect"])}.items():
-            monkeypatch.setattr(desk, "begin", lambda asked, error=error: (_ for _ in ()).throw(error))
-            found, refusal = client.ask("POST", "/v1/sessions", {"state": "home"})
-            assert (found, refusal["error"]) == (status, word)
+def test_a_store_that_is_down_is_a_503_and_a_defect_tells_nothing(make_service, monkeypatch, caplog):
+    service = make_service()
+    ends = {"down": StoreUnavailable("disk I/O error at /secret"), "defect": RuntimeError("secret")}
+    with in_thread(service) as client, caplog.at_level(logging.INFO, "rewardmix.service"):
+        for word, (status, error) in {
+            "store_unavailable": (503, ends["down"]),
+            "internal_error": (500, ends["defect"]),
+        }.items():
+            monkeypatch.setattr(service, "start_session", lambda request, error=error: (_ for _ in ()).throw(error))
+            result, refusal = client.ask("POST", "/v1/sessions", {"state": "home"})
+            assert (result, refusal["error"]) == (status, word)
             assert "secret" not in json.dumps(refusal)
         monkeypatch.undo()
         assert client.ask("POST", "/v1/sessions", {"state": "home"})[0] == 200
-    assert {record.getMessage() for record in caplog.records} >= {"store", "defect", "request"}
+    assert {record.getMessage() for record in caplog.records} >= {"store_unavailable", "internal_error", "request"}
 
 
 def test_a_log_line_stays_one_line_of_json_whatever_is_in_it():
-    from rewardmix.service.serving import JsonLines
+    from rewardmix.service.server import JsonFormatter
 
     record = logging.makeLogRecord({"msg": 'a "b"\n{"event": "forged"}', "levelname": "INFO", "extra_text": "x\ny"})
-    line = JsonLines().format(record)
+    line = JsonFormatter().format(record)
     assert "\n" not in line
     assert json.loads(line)["event"] == 'a "b"\n{"event": "forged"}'
 
 
-def test_ten_thousand_guessed_ids_find_nothing(desk_of):
+def test_ten_thousand_guessed_ids_find_nothing(make_service):
     import secrets
 
-    desk = desk_of()
-    futures = [desk.show(secrets.token_urlsafe(24)) for _ in range(10_000)]
+    service = make_service()
+    futures = [service.get_session(secrets.token_urlsafe(24)) for _ in range(10_000)]
     assert all(future.exception().status == 404 for future in futures)
 
 
@@ -264,7 +267,9 @@ def odd_request(rng, ids):
     path = rng.choice(["/v1/sessions", f"/v1/sessions/{id}", f"/v1/sessions/{id}/steps", f"/v1/{id}", "/v1/metrics"])
     method = rng.choice(["POST", "POST", "POST", "GET", "DELETE", "PUT", "HEAD", "OPTIONS"])
     good = {"step": rng.randrange(3), "reward": 1, "state": "home"} if path.endswith("steps") else {"state": "home"}
-    odd = {name: rng.choice(ODD) for name in ("state", "step", "reward", "key", "more") if rng.random() < 0.2}
+    odd = {
+        name: rng.choice(ODD) for name in ("state", "step", "reward", "idempotency_key", "more") if rng.random() < 0.2
+    }
     body = json.dumps({**good, **odd}).encode()
     if rng.random() < 0.1:
         cut = rng.randrange(len(body))
@@ -289,7 +294,7 @@ def test_whatever_is_sent_is_no_error_of_the_service(client):
 def test_every_odd_value_in_every_field_is_no_error_of_the_service(client):
     session = client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
     bodies = {
-        "/v1/sessions": {"state": "home", "key": "x"},
+        "/v1/sessions": {"state": "home", "idempotency_key": "x"},
         f"/v1/sessions/{session}/steps": {"step": 0, "reward": 1, "state": "home"},
     }
     for path, good in bodies.items():

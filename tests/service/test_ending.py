@@ -12,14 +12,14 @@ import time
 import pytest
 
 import rewardmix as rm
-from rewardmix.service import Desk, RefitSettings, ServeSettings
-from rewardmix.service.ending import ENDS, ending_in_order
-from rewardmix.service.learner import BackgroundLearner
-from service.running_service import Client, as_process, free_port, hear_signals, need_server, with_source
+from helpers.service_process import Client, as_process, free_port, hear_signals, need_server, with_source
+from rewardmix.service import RefitSettings, ServeSettings, SessionService
+from rewardmix.service.background_refit import BackgroundRefitter
+from rewardmix.service.ending import STOP_SIGNALS, handle_stop_signals
 
 need_server()
 
-SIGNALS = [number for number in ENDS if number.name in ("SIGTERM", "SIGHUP")]
+SIGNALS = [number for number in STOP_SIGNALS if number.name in ("SIGTERM", "SIGHUP")]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def saved(plan, tmp_path_factory):
 def test_a_signal_is_an_ordinary_end(saved, tmp_path, number):
     (tmp_path / "store").mkdir()
     store, port = tmp_path / "store" / "sessions.sqlite", free_port()
-    with as_process(saved, store, port, "--learn", log=tmp_path / "log") as process:
+    with as_process(saved, store, port, "--refit", log=tmp_path / "log") as process:
         client = Client(port)
         session = client.ask("POST", "/v1/sessions", {"state": "home"})[1]["session"]
         process.send_signal(number)
@@ -69,23 +69,23 @@ def test_the_demo_leaves_no_temporary_files(tmp_path, number):
 
 
 def test_before_there_is_a_server_the_program_leaves_and_once_only():
-    before = [signal.getsignal(number) for number in ENDS]
-    with ending_in_order() as ending:
-        with ending_in_order() as inner:
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
+    with handle_stop_signals() as ending:
+        with handle_stop_signals() as inner:
             assert inner is ending
         with pytest.raises(SystemExit) as caught:
             signal.raise_signal(signal.SIGTERM)
         assert caught.value.code == 0
-        for number in ENDS:
+        for number in STOP_SIGNALS:
             signal.raise_signal(number)  # what is closed meanwhile goes on being closed
-    assert [signal.getsignal(number) for number in ENDS] == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
 def test_a_server_is_told_to_stop():
     class Server:
         should_exit = False
 
-    with ending_in_order() as ending:
+    with handle_stop_signals() as ending:
         ending.server = Server()
         signal.raise_signal(signal.SIGTERM)
         assert ending.server.should_exit
@@ -95,7 +95,7 @@ def test_a_server_is_told_to_stop():
 def test_who_is_to_go_on_without_a_terminal_goes_on():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with ending_in_order():
+        with handle_stop_signals():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -103,7 +103,7 @@ def test_who_is_to_go_on_without_a_terminal_goes_on():
 
 def test_a_thread_leaves_signals_alone():
     def work():
-        with ending_in_order():
+        with handle_stop_signals():
             pass
 
     before = signal.getsignal(signal.SIGTERM)
@@ -115,7 +115,7 @@ def test_a_thread_leaves_signals_alone():
 
 SLOW_REFIT = """
 import json, pathlib, sys, tempfile, time
-import rewardmix.service.refitting as refitting
+import rewardmix.service.refit as refitting
 
 def refit(store, until):
     with tempfile.TemporaryDirectory() as folder:
@@ -123,17 +123,17 @@ def refit(store, until):
         path.write_text("sessions")
         time.sleep(600)
 
-refitting.refit = refit
-refitting.refit_as_asked()
+refitting.run_refit = refit
+refitting.run_refit_subprocess()
 """
 
 
 def test_a_refit_that_is_stopped_leaves_no_sessions_behind(store, plan, tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr("rewardmix.service.learner.REFIT", SLOW_REFIT)
+    monkeypatch.setattr("rewardmix.service.background_refit.REFIT_COMMAND", SLOW_REFIT)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr("rewardmix.service.learner.next_refit", lambda records, settings: 0)
-    learner = BackgroundLearner(Desk(store, plan, ServeSettings(0.0, 0.0)), store.place, RefitSettings(1))
+    monkeypatch.setattr("rewardmix.service.background_refit.next_refit", lambda records, settings: 0)
+    learner = BackgroundRefitter(SessionService(store, plan, ServeSettings(0.0, 0.0)), store.address, RefitSettings(1))
     while not list((tmp_path / "temporary").rglob("sessions.parquet")):
         time.sleep(0.02)
     learner.close()

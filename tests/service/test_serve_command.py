@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rewardmix as rm
-from service.running_service import Client, as_process, free_port, need_server
+from helpers.service_process import Client, as_process, free_port, need_server
 
 need_server()
 
@@ -23,7 +23,7 @@ def saved(plan, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plan():
-    model = rm.problems.make("random", states=3, actions=3, horizon=4, seed=3)
+    model = rm.problems.make_model("random", states=3, actions=3, horizon=4, seed=3)
     return rm.plan(model)
 
 
@@ -38,7 +38,7 @@ def refused(*arguments):
 
 def test_a_public_address_needs_a_token(saved, tmp_path):
     store = tmp_path / "store.sqlite"
-    assert "a loopback address, or a token" in refused(saved, "--store", store, "--host", "0.0.0.0")
+    assert "an address that others can reach needs a token" in refused(saved, "--store", store, "--host", "0.0.0.0")
     (tmp_path / "token").write_text("short\n")
     assert "at least 16" in refused(saved, "--store", store, "--token-file", tmp_path / "token")
     (tmp_path / "token").write_text("\u00e9" * 20)
@@ -48,16 +48,16 @@ def test_a_public_address_needs_a_token(saved, tmp_path):
 
 def test_what_cannot_be_served_is_refused(saved, tmp_path):
     store = tmp_path / "store.sqlite"
-    assert "RUN_OR_POLICY: found no file" in refused(tmp_path / "nothing", "--store", store)
+    assert "RUN_OR_POLICY: got no file" in refused(tmp_path / "nothing", "--store", store)
     rm.save(tmp_path / "model.safetensors", rm.load(saved).model)
     assert "a RewardMixingMDP" in refused(tmp_path / "model.safetensors", "--store", store)
-    assert "explore" in refused(saved, "--store", store, "--explore", "2")
+    assert "explore" in refused(saved, "--store", store, "--explore-prob", "2")
     assert "--default-action" in refused(saved, "--store", store, "--default-action", "dance")
-    assert "max_session_return: found 0.0" in refused(saved, "--store", store, "--max-session-return", "0")
+    assert "max_session_return: got 0.0" in refused(saved, "--store", store, "--max-session-return", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused(saved, "--store", store, "--port", port)
-    assert f"port: found 127.0.0.1:{port} that cannot be listened at (Address already in use)" in told
+        error_text = refused(saved, "--store", store, "--port", port)
+    assert f"port: got 127.0.0.1:{port}, which cannot be opened (Address already in use)" in error_text
     assert not store.exists()
     Path(store).write_text("something else")
     assert "store" in refused(saved, "--store", store)
@@ -77,7 +77,7 @@ def test_with_a_token_and_json_in_the_log(saved, tmp_path):
         process.wait()
     text = (tmp_path / "sessions.log").read_text()
     lines = [line for line in text.splitlines() if not line.startswith("serving at")]
-    found = [json.loads(line) for line in lines]
-    assert [one["status"] for one in found if one["route"] == "/v1/sessions"] == [200, 401]
+    result = [json.loads(line) for line in lines]
+    assert [item["status"] for item in result if item["route"] == "/v1/sessions"] == [200, 401]
     assert "forged" not in text
     assert token not in text

@@ -1,1 +1,1 @@
-"""What every room stands on: checks, limits, exact arithmetic, random streams, counters and files."""
+"""Provide what all packages use: argument checks, budgets, portable arithmetic, random streams, count tables, files."""

@@ -1,7 +1,7 @@
-"""Do something as soon as another package is imported, without importing it now.
+"""Call a function as soon as another package is imported, without importing that package now.
 
-Gymnasium takes a quarter of a second to import and offers no way to announce environments from outside, so
-``import rewardmix`` leaves word: when Gymnasium is there, or arrives later, the environments are registered.
+Importing Gymnasium takes a quarter of a second, and it has no hook for environments of other packages. ``import
+rewardmix`` therefore installs a finder: the environments are registered when Gymnasium is, or later becomes, imported.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from types import ModuleType
 from typing import Any
 
 
-def when_imported(package: str, module: str, function: str) -> None:
-    """Call ``module.function()`` now if ``package`` is imported already, otherwise right after it is."""
+def call_after_import(package: str, module: str, function: str) -> None:
+    """Call ``module.function()`` now if ``package`` is imported already, otherwise right after its import."""
     if package in sys.modules:
         getattr(importlib.import_module(module), function)()
     else:
-        sys.meta_path.insert(0, _Watcher(package, module, function))
+        sys.meta_path.insert(0, _ImportFinder(package, module, function))
 
 
-class _Watcher(MetaPathFinder):
-    """Finds ``package`` as everyone else would, and has its loader call back."""
+class _ImportFinder(MetaPathFinder):
+    """Find ``package`` with the regular finders, and wrap its loader."""
 
     def __init__(self, package: str, module: str, function: str) -> None:
         self.package, self.module, self.function = package, module, function
@@ -32,15 +32,16 @@ class _Watcher(MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != self.package:
             return None
+        # The finder removes itself first: ``find_spec`` below would otherwise call it again.
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingBack(spec.loader, self.module, self.function)
+            spec.loader = _CallbackLoader(spec.loader, self.module, self.function)
         return spec
 
 
-class _CallingBack(Loader):
-    """The real loader, and a call once the package is complete."""
+class _CallbackLoader(Loader):
+    """Load the package with its own loader, then call the function."""
 
     def __init__(self, loader: Loader, module: str, function: str) -> None:
         self.loader, self.module, self.function = loader, module, function

@@ -1,9 +1,9 @@
-"""The private parts of numba that kernels use, and whether the installed version has them.
+"""List the private parts of numba that kernels use, and find out whether the installed version has them.
 
-numba has no public way to mark the machine code that it keeps on disk, to know whether a kernel is there already, or to
-decide when it compiles. What ``jit.py`` takes from its inside for that is listed here, by name. Where a part is missing
-(another version of numba renamed or removed it) kernels are plain ``njit(cache=True)``: they give the same results,
-start more slowly, and do not notice edits in other files than their own.
+numba has no public way to stamp the machine code that it stores on disk, to know whether a kernel is there already, or
+to decide when it compiles. The private names that ``jit.py`` uses for this are listed here. If a part is missing
+(another version of numba renamed or removed it), kernels are plain ``njit(cache=True)``: they give equal results, start
+more slowly, and do not notice edits in files other than their own.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ CACHE_ATTRIBUTES = ("_cache_file", "_py_func")
 
 def find_missing_parts() -> tuple[str, ...]:
     """List the parts that the installed numba lacks."""
-    return tuple(part for part in NUMBA_PARTS if not _has_part(part))
+    return tuple(name for name in NUMBA_PARTS if not _has_part(name))
 
 
-def load_part(part: str) -> Any:
+def load_part(name: str) -> Any:
     """Import one part by its name."""
-    module, _, path = part.partition(":")
+    module, _, path = name.partition(":")
     value: Any = importlib.import_module(module)
-    for name in path.split("."):
-        value = getattr(value, name)
+    for attribute in path.split("."):
+        value = getattr(value, attribute)
     return value
 
 
 def has_cache_attributes(cache: Any) -> bool:
-    """Check that an instance of numba's cache has the attributes that marking it needs."""
+    """Check that an instance of numba's cache has the attributes that stamping needs."""
     return all(hasattr(cache, name) for name in CACHE_ATTRIBUTES) and hasattr(cache._cache_file, "_source_stamp")
 
 
-def _has_part(part: str) -> bool:
+def _has_part(name: str) -> bool:
+    """Return whether the installed numba has this part."""
     try:
-        load_part(part)
+        load_part(name)
     except (ImportError, AttributeError):
         return False
     return True

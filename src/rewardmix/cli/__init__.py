@@ -1,4 +1,7 @@
-"""The command line: parse, call one public function, show. Nothing heavy is imported before a command runs."""
+"""Implement the command line: each command parses its arguments, calls one public function and prints the result.
+
+Nothing heavy is imported before a command runs.
+"""
 
 from rewardmix.cli.app import main
 

@@ -1,6 +1,6 @@
-"""The commands, and how they end: 0 well, 1 failed, 2 wrong input, 70 a defect, 130 interrupted, as Unix tools do.
+"""Define the commands and their exit codes: 0 success, 1 failure, 2 wrong input, 70 internal error, 130 interrupted.
 
-Whatever happens ends in one line. REWARDMIX_DEBUG=1 shows the trace before it.
+Every error ends in one line of text. REWARDMIX_DEBUG=1 prints the traceback before it.
 """
 
 from __future__ import annotations
@@ -17,33 +17,35 @@ from typing import NoReturn
 import typer
 
 from rewardmix._core.errors import InputError
-from rewardmix._core.import_hook import when_imported
+from rewardmix._core.import_hook import call_after_import
 from rewardmix._version import __version__
 from rewardmix.cli import inspection_commands, log_commands, model_commands, stage_commands
-from rewardmix.cli.earn_command import earn_command
 from rewardmix.cli.learn_command import learn_command
+from rewardmix.cli.learn_online_command import learn_online_command
+from rewardmix.cli.output_mode import add_output_options
 from rewardmix.cli.serve_command import serve_command
-from rewardmix.cli.terminal import echo, visible
-from rewardmix.cli.voices import with_voice
+from rewardmix.cli.terminal import echo, escape_control_characters
+
+DESCRIPTION = "Reinforcement learning with hidden types: each episode has one of several unknown reward functions."
 
 app = typer.Typer(
     name="rewardmix",
-    help="Learn to act when every episode secretly has one of several reward functions.",
+    help=DESCRIPTION,
     no_args_is_help=True,
-    rich_markup_mode=None,  # it would take [defaults] for markup
+    rich_markup_mode=None,  # it would interpret [defaults] as markup
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "learn": learn_command,
-    "earn": earn_command,
+    "learn-online": learn_online_command,
     "serve": serve_command,
     "evaluate": model_commands.evaluate_command,
-    "check": inspection_commands.check_command,
+    "diagnose": inspection_commands.diagnose_command,
     "fit": log_commands.fit_command,
-    "posterior": inspection_commands.posterior_command,
-    "compare": inspection_commands.compare_command,
+    "infer-types": inspection_commands.infer_types_command,
+    "compare-runs": inspection_commands.compare_runs_command,
     "simulate": log_commands.simulate_command,
     "envs": model_commands.envs_command,
     "describe": model_commands.describe_command,
@@ -54,87 +56,99 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": model_commands.export_command,
     "report": model_commands.report_command,
 }
-"""Every command, in the order of the help."""
+"""Name and function of every command, in the order of the help."""
 
-_WITHOUT_RESULT = ("serve", "export")
-"""Commands that write no result for people: one listens, one prints a file."""
+_COMMANDS_WITHOUT_JSON = ("serve", "export")
+"""Commands without ``--json`` and ``--quiet``: one runs a server, one prints a file."""
 
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command if _name in _WITHOUT_RESULT else with_voice(_command))
+    app.command(_name)(_command if _name in _COMMANDS_WITHOUT_JSON else add_output_options(_command))
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(show: bool) -> None:
+    """Print the version and exit, if ``--version`` was given."""
+    if show:
         echo(__version__)
         raise typer.Exit
 
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
-    """Learn to act when every episode secretly has one of several reward functions."""
+    """Declare the options of the program itself; ``--help`` prints ``DESCRIPTION``."""
 
 
-ALLOCATIONS = 20_000
-"""Objects between two searches for garbage; Python's 700 are a tenth of all that a short command does."""
+GC_THRESHOLD = 20_000
+"""Allocations between two garbage collections; Python's default of 700 costs a tenth of the time of a short command."""
 
 
-SKIPPED = 0.1
-"""Share of the episodes that ``--skip-bad`` may leave out where no number is typed, as ``skip_bad=True`` does."""
+DEFAULT_DROP_FRACTION = 0.1
+"""Largest fraction of episodes that ``--drop-invalid`` without a number drops, equal to ``drop_invalid=True``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line, and exit with what became of it."""
-    if arguments is None:  # the process is ours alone
-        gc.set_threshold(ALLOCATIONS)
-        atexit.register(gc.freeze)  # memory goes back as a whole at the end, nobody needs to look what in it is garbage
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: waiting threads cost more than they help here
+    """Run the command line and exit with its exit code."""
+    # Only where this is the whole process: a caller that passes arguments keeps its own settings.
+    if arguments is None:
+        gc.set_threshold(GC_THRESHOLD)
+        # The memory is released as a whole at exit, so a last collection of garbage would be wasted time.
+        atexit.register(gc.freeze)
+    # Set before numpy is imported. Threads that wait for the small matrices of this package cost more than they save.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # names that this terminal cannot show are no reason to fail
+        # Names may contain characters that the terminal's encoding lacks; escapes are better than a failure.
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    when_imported("rewardmix._core.jit", "rewardmix.cli.terminal", "announce_compiling")
+    call_after_import("rewardmix._core.jit", "rewardmix.cli.terminal", "report_compilation")
     try:
-        typed = sys.argv[1:] if arguments is None else arguments
-        code = app(with_shares(typed), prog_name="rewardmix", standalone_mode=False)
-    except BrokenPipeError:  # the reader of a pipe went away: nothing is left to be said
+        words = sys.argv[1:] if arguments is None else arguments
+        code = app(add_default_fractions(words), prog_name="rewardmix", standalone_mode=False)
+    # The reader of a pipe has closed it. Standard output is replaced: Python would fail again when it flushes at exit.
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
-        _end(error)
+        _exit_with_message(error)
     sys.exit(code or 0)
 
 
-def with_shares(arguments: Sequence[str]) -> list[str]:
-    """What was typed, ``--skip-bad`` without a number behind it with the share that it stands for."""
-    out: list[str] = []
-    for word, following in zip(arguments, [*arguments, ""][1:], strict=True):
-        number = re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|inf", following)
-        alone = word == "--skip-bad" and "--" not in out and not number
-        out.append(f"--skip-bad={SKIPPED}" if alone else word)
-    return out
+def add_default_fractions(arguments: Sequence[str]) -> list[str]:
+    """Replace ``--drop-invalid`` without a number by the default fraction; return all arguments."""
+    expanded: list[str] = []
+    for word, next_word in zip(arguments, [*arguments, ""][1:], strict=True):
+        number = re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|inf", next_word)
+        # Typer has no options with an optional value, so this is done before parsing; after ``--`` there are only
+        # arguments.
+        has_no_value = word == "--drop-invalid" and "--" not in expanded and not number
+        expanded.append(f"--drop-invalid={DEFAULT_DROP_FRACTION}" if has_no_value else word)
+    return expanded
 
 
-def _end(error: BaseException) -> NoReturn:
-    """Say in one line what went wrong, and exit."""
+def _exit_with_message(error: BaseException) -> NoReturn:
+    """Print an error in one line and exit."""
     if os.environ.get("REWARDMIX_DEBUG", "0") not in ("", "0"):
         for line in traceback.format_exc().splitlines():
             echo(line, err=True)
-    if hasattr(error, "show") and hasattr(error, "exit_code"):  # of how a command is typed: typer has words for that
-        text = visible(getattr(error, "message", ""))
-        if getattr(error, "ctx", None) is None:  # without a command there is no usage to show with it
+    # Errors of usage: typer formats them with the usage of the command, if there is a command.
+    if hasattr(error, "show") and hasattr(error, "exit_code"):
+        text = escape_control_characters(getattr(error, "message", ""))
+        if getattr(error, "ctx", None) is None:  # no command, hence no usage
             echo(f"rewardmix: {text}", err=True)
         else:
             error.message = text  # type: ignore[attr-defined]
             error.show()
         sys.exit(error.exit_code)
-    message, code = outcome(error)
+    message, code = exit_message(error)
     echo(f"rewardmix: {' '.join(message.split())}", err=True)
     sys.exit(code)
 
 
-def outcome(error: BaseException) -> tuple[str, int]:
-    """(what to say, exit code)."""
+def exit_message(error: BaseException) -> tuple[str, int]:
+    """Return the message and the exit code of an error."""
+    # A missing optional package is for the user to install, so it counts as wrong input.
     if isinstance(error, InputError | ImportError):
         return str(error), 2
     if isinstance(error, KeyboardInterrupt):
@@ -145,6 +159,6 @@ def outcome(error: BaseException) -> tuple[str, int]:
         paths = [repr(os.fsdecode(path)) for path in (error.filename, error.filename2) if isinstance(path, str | bytes)]
         return f"{error.strerror or error}{': ' if paths else ''}{' -> '.join(paths)}", 1
     return (
-        f"a defect, please report it to the project's issue tracker: {type(error).__name__}: {error} "
-        f"(version {__version__}; tell the command, and what it prints with REWARDMIX_DEBUG=1)"
+        f"internal error: {type(error).__name__}: {error}; please report it to the project's issue tracker with the "
+        f"command, the version {__version__} and the output under REWARDMIX_DEBUG=1"
     ), 70

@@ -1,4 +1,7 @@
-"""What people type, as the things they mean; and where results go, looked at before any work is done for them."""
+"""Parse the arguments of commands, and check output paths before any work is done.
+
+Modules are imported inside the functions: each command should only wait for the modules that it needs.
+"""
 
 from __future__ import annotations
 
@@ -12,50 +15,53 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewardmix._core.errors import InputError, refuse
+from rewardmix._core.errors import InputError, raise_input_error
 from rewardmix.cli import terminal
 
 if TYPE_CHECKING:
     from rewardmix.model import RewardMixingMDP
     from rewardmix.report.saved_runs import SavedRun
 
-WORTH_KEEPING = 1000
-"""Episodes of a run that was refused that are kept; fewer are played again in a moment."""
+MIN_EPISODES_TO_KEEP = 1000
+"""Smallest number of episodes for which the checkpoint of a failed run is kept; fewer are quickly simulated again."""
 
 
-def model_of(text: str) -> RewardMixingMDP:
-    """The model that ``text`` names: a problem, a problem with options, or a file."""
+def parse_model(text: str) -> RewardMixingMDP:
+    """Load or make the model that ``text`` names: a problem, a problem with options, or a file."""
     from rewardmix import problems
     from rewardmix.model import RewardMixingMDP
 
     name, _, options = text.partition(":")
-    if name in problems.names():
-        return problems.make(name, **options_of(options))
+    if name in problems.list_problems():
+        return problems.make_model(name, **parse_options("MODEL", options))
     if not os.path.exists(text):
-        refuse("MODEL", repr(text), f"a saved model or one of {', '.join(problems.names())}")
-    from rewardmix.io import load  # knows every noun, so it takes long to import: only where there is a file
+        raise_input_error("MODEL", repr(text), f"a saved model or one of {', '.join(problems.list_problems())}")
+    # The module imports every class that can be stored, which takes long; problems by name do not need it.
+    from rewardmix.io import load
 
-    noun = load(text)
-    if not isinstance(noun, RewardMixingMDP):
-        refuse("MODEL", f"a {type(noun).__name__} in {text!r}", "a model")
-    return noun
+    content = load(text)
+    if not isinstance(content, RewardMixingMDP):
+        raise_input_error("MODEL", f"a {type(content).__name__} in {text!r}", "a model")
+    return content
 
 
-def model_of_run(option: str, text: str) -> RewardMixingMDP:
-    """The model of a folder that ``fit`` or ``learn`` wrote, or whatever ``model_of`` takes."""
+def load_run_model(option: str, text: str) -> RewardMixingMDP:
+    """Load the model of a run folder, or what ``parse_model`` accepts."""
     if not os.path.isdir(text):
-        return model_of(text)
+        return parse_model(text)
     path = os.path.join(text, "model.safetensors")
     if not os.path.isfile(path):
-        refuse(option, f"a folder {text!r} without model.safetensors", "a folder that fit or learn wrote")
-    from rewardmix.report.folder import check_part
+        raise_input_error(
+            option, f"folder {text!r} without model.safetensors", "a run folder of learn, learn-online or fit"
+        )
+    from rewardmix.report.run_folder import check_run_file
 
-    return model_of(str(check_part(Path(text), "model.safetensors")))
+    return parse_model(str(check_run_file(Path(text), "model.safetensors")))
 
 
-def run_or_model(option: str, text: str) -> SavedRun | RewardMixingMDP:
-    """Load a folder that ``fit`` or ``learn`` wrote, with its plan; or only a model, where there is no more."""
-    model = model_of_run(option, text)
+def load_run_or_model(option: str, text: str) -> SavedRun | RewardMixingMDP:
+    """Load a complete run folder with its plan, or else only a model."""
+    model = load_run_model(option, text)
     if not all(os.path.isfile(os.path.join(text, name)) for name in ("result.json", "policy.safetensors")):
         return model
     from rewardmix.report.saved_runs import load_run
@@ -63,164 +69,188 @@ def run_or_model(option: str, text: str) -> SavedRun | RewardMixingMDP:
     return load_run(text)
 
 
-def model_or_environment(text: str, modules: str | None = None) -> Any:
-    """A model (as ``model_of``), or the environment that a Gymnasium id names.
+def parse_model_or_env(text: str, modules: str | None = None) -> Any:
+    """Return the model that ``text`` names, or the environment of a Gymnasium id.
 
-    ``modules``: names of modules, separated by commas, to import first because they register environments.
+    ``modules`` are names of modules, separated by commas, that are imported first because they register environments.
     """
     from rewardmix import problems
 
     for module in (modules or "").split(","):
         if module:
             _import(module)
-    if text.partition(":")[0] in problems.names() or os.path.exists(text):
-        return model_of(text)
-    from rewardmix.environments.registration import made
+    if text.partition(":")[0] in problems.list_problems() or os.path.exists(text):
+        return parse_model(text)
+    from rewardmix.environments.registration import make_registered_env
 
-    return made(text, problems.names())
+    return make_registered_env(text, problems.list_problems())
 
 
 def _import(module: str) -> None:
-    """Import a module of somebody else: whatever it does wrong is a wrong input here."""
+    """Import a module of the user; any error in it is reported as wrong input."""
     import importlib
 
-    if not all(part.isidentifier() for part in module.split(".")):
-        refuse("--import", repr(module), "names of modules, as in package.module, separated by commas")
+    # Checked first: an odd name such as "a..b" raises errors of its own kind in ``import_module``.
+    if not all(name.isidentifier() for name in module.split(".")):
+        raise_input_error("--import", repr(module), "module names such as package.module, separated by commas")
     try:
         importlib.import_module(module)
     except Exception as error:
-        refuse("--import", f"{module!r} that fails ({type(error).__name__}: {error})", "modules that can be imported")
+        raise_input_error(
+            "--import",
+            f"{module!r}, whose import fails ({type(error).__name__}: {error})",
+            "modules that can be imported",
+        )
 
 
-def contexts_of(given: str | int) -> int | str:
-    """``--contexts``: a whole number, or the word auto."""
-    text = str(given)
+def parse_num_types(value: str | int) -> int | str:
+    """Parse ``--num-types``: an integer or "auto"."""
+    text = str(value)
     if text == "auto":
         return text
+    # Plain digits only: ``int`` would also accept spaces, underscores and digits of other scripts.
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        refuse("--contexts", repr(given), "a number, or auto")
+        raise_input_error("--num-types", repr(value), "a whole number or auto")
     return int(text)
 
 
-def numbers_of(option: str, text: str | None, *words: str) -> Any:
-    """``0.3,0.7`` as numbers; one of ``words`` as it is, and None where nothing was typed."""
+def parse_numbers(option: str, text: str | None, *words: str) -> Any:
+    """Parse numbers such as ``0.3,0.7``; one of ``words`` and ``None`` are returned as they are."""
     if text is None or text in words:
         return text
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(token) for token in text.split(",")]
     except ValueError:
-        refuse(option, repr(text), ", or ".join([*words, "numbers separated by commas"]))
+        raise_input_error(option, repr(text), " or ".join([*words, "numbers separated by commas"]))
 
 
-def reading_of(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """How a log is to be read, from the options of a command that reads one."""
-    columns = {role: None if name == "none" else str(name) for role, name in options_of(typed["columns"]).items()}
-    columns |= {role: typed[role] for role in ("visitor", "time") if typed[role] is not None}
-    named = {"horizon": "horizon", "gap": "session_gap", "bins": "bins", "fold": "fold"}
-    values = numbers_of("--rewards", typed["rewards"])
-    share = typed["skip_bad"]
-    chosen = {name: typed[option] for option, name in named.items()}
-    return {"columns": columns, "reward_values": values, "skip_bad": False if share is None else share, **chosen}
+def parse_read_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of ``read_log`` from the arguments of a command; absent ones are ``None``."""
+    from rewardmix.logs.schema_hints import USER_ROLE
+
+    names = parse_options("--columns", arguments["columns"])
+    columns = {role: None if name == "none" else str(name) for role, name in names.items()}
+    for role, option in ((USER_ROLE, "user_column"), ("time", "time_column")):
+        if arguments[option] is not None:
+            columns[role] = arguments[option]
+    fraction = arguments["drop_invalid"]
+    return {
+        "columns": columns,
+        "reward_values": parse_numbers("--reward-values", arguments["reward_values"]),
+        "drop_invalid": False if fraction is None else fraction,
+        **{name: arguments.get(name) for name in ("horizon", "session_gap", "num_reward_bins", "min_state_count")},
+    }
 
 
-def names_of(text: str | None) -> list[str]:
-    """``outdoor,reading`` as names; none where nothing was typed."""
+def parse_names(text: str | None) -> list[str]:
+    """Parse names such as ``outdoor,reading``; an empty list if none were given."""
     names = [] if text is None else [name.strip() for name in text.split(",")]
     if "" in names:
-        refuse("--names", repr(text), "names separated by commas")
+        raise_input_error("--type-names", repr(text), "names separated by commas")
     return names
 
 
-def check_names(text: str | None, contexts: int | str | None) -> None:
-    """Refuse names for another number of types, or twice the same, before anything is learned."""
-    names = names_of(text)
+def check_names(text: str | None, num_types: int | str | None) -> None:
+    """Check that type names are unique and as many as types, before anything is learned."""
+    names = parse_names(text)
     if not names:
         return
-    if isinstance(contexts, int) and len(names) != contexts:
-        refuse("--names", f"{len(names)} names", f"{contexts}, one for each type")
-    again = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if again is not None:
-        refuse("--names", f"{again!r} twice", "a name of its own for each type")
+    if isinstance(num_types, int) and len(names) != num_types:
+        raise_input_error("--type-names", f"{len(names)} names", f"{num_types}, one for each type")
+    duplicate = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if duplicate is not None:
+        raise_input_error("--type-names", f"{duplicate!r} twice", "unique type names")
 
 
-def weights_of(text: str | None) -> Any:
-    """Shares of the types: numbers, ``uniform``, or None if they are not known."""
-    return numbers_of("--weights", text, "uniform")
+def parse_weights(text: str | None) -> Any:
+    """Parse type weights: numbers, "uniform", or ``None`` if they are to be estimated."""
+    return parse_numbers("--weights", text, "uniform")
 
 
-def chosen(option: str, text: str, known: dict[str, Any]) -> Any:
-    """What ``text`` is the name of."""
-    if text not in known:
-        refuse(option, repr(text), f"one of {', '.join(known)}")
-    return known[text]
+def parse_choice(option: str, text: str, choices: dict[str, Any]) -> Any:
+    """Return the object that ``text`` names; raise ``InputError`` with the valid names otherwise."""
+    if text not in choices:
+        raise_input_error(option, repr(text), f"one of {', '.join(choices)}")
+    return choices[text]
 
 
-def confidence_of(option: str, text: str) -> Any:
-    """A confidence setting by its name."""
+def parse_bonus(option: str, text: str) -> Any:
+    """Return an exploration bonus by its name."""
     from rewardmix import exploration
 
-    settings = {"practical": exploration.practical, "theory": exploration.theory, "paper": exploration.paper()}
-    return chosen(option, text, settings)
+    bonuses = {
+        "practical": exploration.practical_bonus,
+        "theory": exploration.theory_bonus,
+        "paper": exploration.paper_bonus(),
+    }
+    return parse_choice(option, text, bonuses)
 
 
-def method_of(text: str, *names: str) -> Any:
-    """A method of recovery: one of ``names``."""
+def parse_method(text: str, *names: str) -> Any:
+    """Return the recovery method ``text``, which must be one of ``names``."""
     from rewardmix import recovery
 
-    methods = {"best": recovery.best, "paper": recovery.algorithm_3, "spectral": recovery.spectral}
-    return chosen("--method", text, {name: methods[name] for name in names})
+    return parse_choice("--method", text, {name: getattr(recovery, name) for name in names})
 
 
-def log_in(source: Any, stack: ExitStack, skip_bad: bool | float = True) -> Any:
-    """The log that is meant: the sessions of a store as a temporary file, anything else as it is."""
+def materialize_log(source: Any, stack: ExitStack, drop_invalid: bool | float = True) -> Any:
+    """Return the log to read: sessions of a store are exported to a temporary file, other logs are unchanged."""
     from rewardmix.service.databases import is_store
-    from rewardmix.service.exporting import export_log
+    from rewardmix.service.log_export import export_log
 
     if not isinstance(source, str) or not is_store(source):
         return source
+    # The exit stack of the command removes the file, because the log is read more than once.
     path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sessions.parquet"
-    done = export_log(source, path, skip_bad=skip_bad)
-    for warning in done.warnings:
-        terminal.say(warning)
-    if done.left_out and not done.warnings:
-        terminal.say(f"left out: {done.left_out} rows behind a state that the policy did not know")
+    export_report = export_log(source, path, drop_invalid=drop_invalid)
+    for warning in export_report.warnings:
+        terminal.print_text(warning)
+    if export_report.num_dropped_rows and not export_report.warnings:
+        terminal.print_text(
+            f"dropped {export_report.num_dropped_rows} rows after a state that the policy does not know"
+        )
     return str(path)
 
 
-def policy_of(option: str, path: str | Path) -> tuple[Any, RewardMixingMDP | None]:
-    """A saved policy, and the model that it was planned for if the file holds that too."""
+def load_policy(option: str, path: str | Path) -> tuple[Any, RewardMixingMDP | None]:
+    """Load a policy, and the model that it was planned for if the file contains it."""
     from rewardmix.io import load
     from rewardmix.model import RewardMixingMDP
     from rewardmix.planning import Plan
 
-    noun = load(path)
-    if isinstance(noun, Plan):
-        return noun.policy, noun.model
-    if not hasattr(noun, "observe"):
-        found = "model" if isinstance(noun, RewardMixingMDP) else type(noun).__name__
-        expected = "a saved policy or plan (rewardmix plan MODEL --out FILE makes one)"
-        refuse(option, f"a {found} in {str(path)!r}", expected)
-    return noun, None
+    content = load(path)
+    if isinstance(content, Plan):
+        return content.policy, content.model
+    if not hasattr(content, "observe"):
+        kind = "model" if isinstance(content, RewardMixingMDP) else type(content).__name__
+        expected = "a saved policy or plan, as written by rewardmix plan MODEL --out FILE"
+        raise_input_error(option, f"a {kind} in {str(path)!r}", expected)
+    return content, None
 
 
-def toml_of(option: str, path: Path) -> dict[str, Any]:
-    """What a TOML file says; one that is not there or cannot be read is refused in the name of ``option``."""
+def load_toml(option: str, path: Path) -> dict[str, Any]:
+    """Load a TOML file; errors name ``option``."""
     if not path.is_file():
-        refuse(option, f"no file {str(path)!r}", "a TOML file")
+        raise_input_error(option, f"no file {str(path)!r}", "a TOML file")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    # Deeply nested brackets raise ``RecursionError``; bad encoding and bad TOML are kinds of ``ValueError``.
     except (ValueError, RecursionError, OSError) as error:
-        refuse(option, f"{str(path)!r} unreadable ({error})", "a TOML file")
+        raise_input_error(option, f"unreadable file {str(path)!r} ({error})", "a TOML file")
 
 
-def options_of(text: str) -> dict[str, Any]:
-    """``states=10,weights=(0.3,0.7)`` as keyword arguments; values are Python literals, or plain words."""
+def parse_options(argument: str, text: str) -> dict[str, Any]:
+    """Parse ``states=10,weights=(0.3,0.7)`` as keyword arguments; values are Python literals or plain words.
+
+    Errors name ``argument``.
+    """
     options: dict[str, Any] = {}
-    for part in _split(text):
-        key, equals, value = part.partition("=")
+    for option in _split(text):
+        key, equals, value = option.partition("=")
         if not equals or not key.isidentifier():
-            refuse("options", repr(part), "key=value, separated by commas")
+            raise_input_error(argument, repr(option), "key=value, separated by commas")
         try:
+            # ``literal_eval`` evaluates literals only, so that an argument cannot run code.
             options[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             options[key] = value
@@ -228,95 +258,104 @@ def options_of(text: str) -> dict[str, Any]:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that are outside of brackets."""
-    parts, depth = [""], 0
+    """Split text at commas outside of brackets."""
+    tokens, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
         if character == "," and depth == 0:
-            parts.append("")
+            tokens.append("")
         else:
-            parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
+            tokens[-1] += character
+    return [token.strip() for token in tokens if token.strip()]
 
 
 def check_file(option: str, path: Path | None) -> None:
-    """Refuse a path at which no file can be written: in no folder, in one that is closed, or that is something else."""
+    """Check that a file can be written at a path, without changing it."""
     if path is None:
         return
     if not os.fspath(path.parent) or not path.parent.is_dir():
-        refuse(option, f"no folder {str(path.parent)!r}", "a file in a folder that is there")
+        raise_input_error(option, f"no folder {str(path.parent)!r}", "a file in an existing folder")
     if path.is_dir():
-        refuse(option, f"a folder {str(path)!r}", "a file")
+        raise_input_error(option, f"folder {str(path)!r}", "a file")
+    # A device or a pipe cannot be replaced by a finished file, which is how results are written.
     if os.path.lexists(path) and not path.is_file():
-        refuse(option, f"{str(path)!r}, which is no regular file", "a file")
-    _try(option, path.parent, path.name)
+        raise_input_error(option, f"{str(path)!r}, which is no regular file", "a file")
+    _check_writable(option, path.parent, path.name)
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Refuse a path at which no folder can be made or written into."""
+    """Check that a folder can be made or written at a path."""
     if path is None:
         return
-    there = path
-    while not os.path.lexists(there) and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        refuse(option, f"a file {str(there)!r}", "a folder")
-    _try(option, there, path.name if there != path else "")
+    ancestor = path
+    # The nearest existing parent decides; missing folders in between can be made in it.
+    while not os.path.lexists(ancestor) and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise_input_error(option, f"file {str(ancestor)!r}", "a folder")
+    _check_writable(option, ancestor, path.name if ancestor != path else "")
 
 
-def _try(option: str, folder: Path, name: str) -> None:
-    """Write nothing into a folder, under a name as long as the one that is wanted."""
+def _check_writable(option: str, folder: Path, name: str) -> None:
+    """Check that a folder is writable by a temporary file with a name of the required length."""
+    # Trying is the only reliable test: permission bits say little on network drives and in containers.
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
             pass
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        refuse(option, f"{str(folder / name)!r} that cannot be written ({reason})", "a place to write to")
+        raise_input_error(option, f"{str(folder / name)!r}, which cannot be written ({reason})", "a writable path")
 
 
-def checkpoint_of(out: Path, resume: bool) -> Path:
-    """The folder of a run's checkpoint; one that is there belongs to a run that has to be gone on with."""
+def resolve_checkpoint(out: Path, resume: bool) -> Path:
+    """Return the checkpoint folder of a run; an existing one requires ``--resume``."""
     folder = out / "checkpoint"
     if folder.exists() and not resume:
-        refuse("--out", f"a run in {str(out)!r} that was stopped", "--resume to go on with it, or another folder")
+        raise_input_error(
+            "--out", f"{str(out)!r} with an interrupted run", "another folder; --resume continues the run"
+        )
     return folder
 
 
-def is_finished(out: Path, settings: Mapping[str, Any]) -> bool:
-    """Whether a folder holds a whole run with these settings; a whole one with others is refused."""
+def check_run_complete(out: Path, settings: Mapping[str, Any]) -> bool:
+    """Return whether a folder contains a complete run with these settings; other settings raise ``InputError``."""
     if (out / "checkpoint").exists() or not (out / "result.json").is_file():
         return False
-    from rewardmix.report.folder import read_result
-    from rewardmix.report.playable import plain
+    from rewardmix.report.policy_json import to_plain
+    from rewardmix.report.run_folder import read_result
 
     summary = read_result(out)
-    record, certificate = summary.get("record") or {}, summary.get("certificate") or {}
-    if certificate.get("stopped") == "interrupted":
+    metadata, certificate = summary.get("metadata") or {}, summary.get("certificate") or {}
+    # An interrupted run has a result of the episodes so far, but it is not complete: it can be resumed.
+    if certificate.get("stop_reason") == "interrupted":
         return False
-    kept = record.get("settings") or {}
-    for name, value in plain(dict(settings)).items():
-        if name in kept and kept[name] != value:
-            found = f"a whole run with {name} = {kept[name]!r} in {str(out)!r}"
-            refuse("--resume", found, f"{name} = {value!r}, or another folder")
+    stored_settings = metadata.get("settings") or {}
+    # Compared as JSON, as they were stored. Settings that an older version did not store are not compared.
+    for name, value in to_plain(dict(settings)).items():
+        if name in stored_settings and stored_settings[name] != value:
+            actual = f"{str(out)!r}, a complete run with {name} = {stored_settings[name]!r}"
+            raise_input_error("--resume", actual, f"{name} = {value!r}, or another folder")
     return True
 
 
 @contextmanager
-def keeping(checkpoint: Path) -> Iterator[None]:
-    """Remove the checkpoint of a run that is refused before it is worth keeping; tell that others can go on."""
-    before = checkpoint.exists()
-    absent = [folder for folder in (checkpoint.parent, *checkpoint.parent.parents) if not folder.exists()]
+def discard_checkpoint_on_error(checkpoint: Path) -> Iterator[None]:
+    """Remove the checkpoint of a run that fails early with wrong input; after Ctrl-C, print how to resume."""
+    # Only what this run has made may be removed: an older checkpoint and folders that existed stay.
+    existed = checkpoint.exists()
+    new_folders = [folder for folder in (checkpoint.parent, *checkpoint.parent.parents) if not folder.exists()]
     try:
         yield
     except InputError as error:
-        gathered = getattr(error, "exploration", None)
-        if not before and (gathered is None or gathered.episodes < WORTH_KEEPING):
+        exploration = getattr(error, "exploration", None)
+        if not existed and (exploration is None or exploration.num_episodes < MIN_EPISODES_TO_KEEP):
             shutil.rmtree(checkpoint, ignore_errors=True)
-            for folder in absent:
+            # ``rmdir`` fails on a folder with other files, which is intended; such folders stay.
+            for folder in new_folders:
                 with suppress(OSError):
                     folder.rmdir()
         raise
     except KeyboardInterrupt:
         if checkpoint.exists():
-            terminal.echo("rewardmix: interrupted; --resume goes on where this was", err=True)
+            terminal.echo("rewardmix: interrupted; --resume continues from the checkpoint", err=True)
         raise

@@ -1,4 +1,4 @@
-"""Commands that look before anything is learned, and at what was: ``check``, ``posterior``, ``compare``."""
+"""Define commands that inspect logs and runs: ``diagnose``, ``infer-types``, ``compare-runs``."""
 
 from __future__ import annotations
 
@@ -9,171 +9,201 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._core.errors import refuse
+from rewardmix._core.errors import raise_input_error
 from rewardmix.cli import inputs, options, terminal
-from rewardmix.cli.log_commands import read_log
+from rewardmix.cli.log_commands import load_log_argument
 
 if TYPE_CHECKING:
-    from rewardmix.logs import Log, RunComparison, Shift
+    from rewardmix.logs import Change, Log, RunComparison
     from rewardmix.model import RewardMixingMDP
 
 
-def check_command(
+def diagnose_command(
     log: options.LogArgument,
     *,
-    contexts: options.ContextsOption = "auto",
+    num_types: options.NumTypesOption = "auto",
     horizon: options.HorizonOption = None,
     columns: options.ColumnsOption = "",
-    rewards: options.RewardsOption = None,
-    visitor: options.VisitorOption = None,
-    time: options.TimeOption = None,
-    gap: options.GapOption = None,
-    bins: options.BinsOption = None,
-    fold: options.FoldOption = None,
-    skip_bad: options.SkipBadOption = None,
-    seed: options.Seed = 0,
+    reward_values: options.RewardValuesOption = None,
+    user_column: options.UserColumnOption = None,
+    time_column: options.TimeColumnOption = None,
+    session_gap: options.SessionGapOption = None,
+    num_reward_bins: options.NumRewardBinsOption = None,
+    min_state_count: options.MinStateCountOption = None,
+    drop_invalid: options.DropInvalidOption = None,
+    seed: options.SeedOption = 0,
 ) -> None:
-    """Read a log without learning from it: what is repaired, what it holds, whether it keeps to the assumptions."""
-    reading = inputs.reading_of(locals())
+    """Diagnose a log: test the assumptions of the model.
+
+    Print its repairs and its contents too. Nothing is learned or written.
+    """
+    # The first statement, as ``locals()`` holds the arguments only here.
+    read_options = inputs.parse_read_options(locals())
     from rewardmix import logs
     from rewardmix._core.checks import as_seed
 
     as_seed("--seed", seed)
-    number = inputs.contexts_of(contexts)
+    num_types_value = inputs.parse_num_types(num_types)
     with ExitStack() as stack:
-        data = read_log(log[0] if len(log) == 1 else log, stack, reading)
-        _show_log(data)
-        show_line = stack.enter_context(terminal.live_line())
-        show_line("asking about assumptions")
-        found = logs.check(data, num_contexts=number, seed=seed)
-    terminal.say(f"assumptions, asked of {terminal.counted(found.episodes, 'episode')}:")
-    for sentence in found.sentences[len(found.warnings) :]:
-        terminal.say(f"- {sentence}")
+        data = load_log_argument(log[0] if len(log) == 1 else log, stack, read_options)
+        _print_log(data)
+        show_line = stack.enter_context(terminal.status_line())
+        show_line("testing assumptions")
+        diagnostics = logs.diagnose(data, num_types=num_types_value, seed=seed)
+    terminal.print_text(f"assumption tests on {terminal.pluralize(diagnostics.num_episodes, 'episode')}:")
+    # The sentences begin with the warnings, which were printed with the log.
+    for sentence in diagnostics.sentences[len(diagnostics.warnings) :]:
+        terminal.print_text(f"- {sentence}")
     schema = data.schema
-    terminal.answer(
-        episodes=data.notes.kept,
-        rows=data.notes.rows,
-        span=data.notes.span,
-        states=schema.num_states,
-        actions=schema.num_actions,
+    terminal.print_json(
+        num_episodes=data.read_report.num_kept,
+        num_rows=data.read_report.num_rows,
+        time_span=data.read_report.time_span,
+        num_states=schema.num_states,
+        num_actions=schema.num_actions,
         horizon=schema.horizon,
         reward_values=schema.reward_values,
-        warnings=found.warnings,
-        notes=data.notes.sentences,
-        assumptions=dataclasses.asdict(found),
-        sentences=found.sentences,
+        warnings=diagnostics.warnings,
+        notes=data.read_report.format_lines,
+        assumptions=dataclasses.asdict(diagnostics),
+        sentences=diagnostics.sentences,
     )
 
 
-def posterior_command(
-    run: Annotated[str, typer.Argument(help="A folder of fit or learn, or a saved model.")],
+def infer_types_command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder or saved model.")],
     log: options.LogArgument,
-    out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Parquet or CSV file to write.")],
     *,
     horizon: options.HorizonOption = None,
     columns: options.ColumnsOption = "",
-    rewards: options.RewardsOption = None,
-    visitor: options.VisitorOption = None,
-    time: options.TimeOption = None,
-    gap: options.GapOption = None,
-    skip_bad: options.SkipBadOption = None,
+    reward_values: options.RewardValuesOption = None,
+    user_column: options.UserColumnOption = None,
+    time_column: options.TimeColumnOption = None,
+    session_gap: options.SessionGapOption = None,
+    drop_invalid: options.DropInvalidOption = None,
     safe_cells: Annotated[
         bool,
-        typer.Option("--safe-cells", help="Write ' before text of a CSV file that spreadsheets take for formulas."),
+        typer.Option("--safe-cells", help="Prefix CSV cells that spreadsheets would read as formulas with '."),
     ] = False,
 ) -> None:
-    """Write which session of a log was probably of which type."""
-    reading = inputs.reading_of({**locals(), "bins": None, "fold": None})
+    """Infer the type of each session; write type probabilities."""
+    read_options = inputs.parse_read_options(locals())
     from rewardmix import logs
-    from rewardmix.logs.same_world import reading_like
-    from rewardmix.logs.writing import write_table
+    from rewardmix.logs.log_writer import write_table
+    from rewardmix.logs.schema_match import read_options_from_model
 
     inputs.check_file("--out", out)
     if safe_cells and out.suffix.lower() != ".csv":
-        refuse("--safe-cells", f"it with --out {str(out)!r}", "a CSV file; cells of other files are no formulas")
-    model = inputs.model_of_run("RUN", run)
+        raise_input_error("--safe-cells", f"--out {str(out)!r}", "a CSV file; other formats have no formulas")
+    model = inputs.load_run_model("RUN", run)
     source: Any = log[0] if len(log) == 1 else log
     with ExitStack() as stack:
-        data = read_log(source, stack, reading_like(model, source, reading))
-        stack.enter_context(terminal.live_line())("asking for types")
-        table = logs.posterior_types(model, data)
+        # The log is read with the states, actions and bins of the model, as its parameters are indexed by them.
+        data = load_log_argument(source, stack, read_options_from_model(model, source, read_options))
+        stack.enter_context(terminal.status_line())("inferring types")
+        table = logs.infer_types(model, data)
     write_table(out, table, safe_cells=safe_cells)
-    lost = data.notes.left_out
-    if lost.headline:
-        terminal.say(lost.headline)
-    found = table.column("type").to_numpy()
-    answers = []
+    dropped = data.read_report.left_out
+    if dropped.headline:
+        terminal.print_text(dropped.headline)
+    type_indices = table.column("type").to_numpy()
+    type_rows = []
     for m, name in enumerate(model.type_labels):
-        share = float(table.column(f"chance_{m + 1}").to_numpy().mean())
-        most = int((found == m + 1).sum())
-        answers.append({"type": name, "episodes": most, "share": share})
-        terminal.say(f"{name}: most probable in {most} of {len(table)} episodes, {share:.3f} on average")
-    terminal.say(f"{terminal.counted(len(table), 'episode')} in {out}")
-    terminal.answer(saved=str(out), episodes=len(table), types=answers, left_out=dataclasses.asdict(lost))
+        # Two figures: the number of sessions per most probable type is biased towards frequent types, the mean
+        # probability is not.
+        mean_probability = float(table.column(f"prob_{m + 1}").to_numpy().mean())
+        num_episodes = int((type_indices == m + 1).sum())
+        type_rows.append({"type": name, "num_episodes": num_episodes, "weight": mean_probability})
+        terminal.print_text(
+            f"{name}: most probable in {num_episodes} of {len(table)} episodes, mean probability {mean_probability:.3f}"
+        )
+    terminal.print_text(f"{terminal.pluralize(len(table), 'episode')} in {out}")
+    terminal.print_json(saved=str(out), num_episodes=len(table), types=type_rows, left_out=dataclasses.asdict(dropped))
 
 
-MOST_MOVED = 10
-"""Rewards that moved which are shown."""
+MAX_CHANGES_SHOWN = 10
+"""Largest number of changed rewards that are printed."""
 
 
-def compare_command(
-    old: Annotated[Path, typer.Argument(help="A folder of fit or learn.")],
-    new: Annotated[Path, typer.Argument(help="A later one, of the same world.")],
-    level: Annotated[float, typer.Option(help="Chance that anything is called moved if nothing was.")] = 0.05,
+def compare_runs_command(
+    old: Annotated[Path, typer.Argument(metavar="OLD_RUN", help="Run folder of fit or learn.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW_RUN", help="Later run folder of this environment.")],
+    significance_level: Annotated[
+        float, typer.Option(help="Probability that any change is reported if nothing changed.")
+    ] = 0.05,
 ) -> None:
-    """Compare two runs: types, shares and rewards that moved beyond their errors, what each policy earns in each."""
+    """Compare two runs: test what changed between them.
+
+    Test which weights and rewards changed, and evaluate each policy in both models.
+    """
     from rewardmix.logs import compare_runs
-    from rewardmix.report.saved_runs import read_run
+    from rewardmix.report.saved_runs import load_run_summary
 
-    one, two = read_run(old), read_run(new)
-    found = compare_runs(one, two, level=level)
+    old_run, new_run = load_run_summary(old), load_run_summary(new)
+    comparison = compare_runs(old_run, new_run, significance_level=significance_level)
     rows = [
-        [f"type {o + 1}", f"type {n + 1}", *map(terminal.fixed, (shift.before, shift.after)), _moved(shift, found)]
-        for (o, n), shift in zip(found.types, found.shares, strict=True)
+        [
+            f"type {o + 1}",
+            f"type {n + 1}",
+            *map(terminal.format_fixed, (change.old, change.new)),
+            _label_change(change, comparison),
+        ]
+        for (o, n), change in zip(comparison.type_pairs, comparison.weights, strict=True)
     ]
-    terminal.show_table("Types", ["old", "new", "old share", "new share", "moved"], rows, texts=2)
-    shown = [
-        [*_place(shift, two.model), *map(terminal.fixed, (shift.before, shift.after))] for shift in found.moved_rewards
+    terminal.print_table("Types", ["old", "new", "old weight", "new weight", "changed"], rows, text_columns=2)
+    changed_rows = [
+        [*_format_reward_cells(change, new_run.model), *map(terminal.format_fixed, (change.old, change.new))]
+        for change in comparison.changed_rewards
     ]
-    if shown:
-        columns = ["type", "state", "action", "reward", "old chance", "new chance"]
-        terminal.show_table("Rewards that moved beyond their errors", columns, shown[:MOST_MOVED], texts=3)
-        terminal.say(f"{len(shown)} moved" + (f", {MOST_MOVED} of them shown" if len(shown) > MOST_MOVED else ""))
-    values = {"old": (found.old_in_old, found.old_in_new), "new": (found.new_in_old, found.new_in_new)}
-    lines = [[name, *map(terminal.fixed, pair)] for name, pair in values.items()]
-    terminal.show_table("Value of each policy, planned in", ["policy", "the old model", "the new model"], lines)
-    terminal.say(found.verdict)
-    terminal.answer(**dataclasses.asdict(found))
+    if changed_rows:
+        columns = ["type", "state", "action", "reward", "old probability", "new probability"]
+        terminal.print_table(
+            "Rewards that changed significantly", columns, changed_rows[:MAX_CHANGES_SHOWN], text_columns=3
+        )
+        terminal.print_text(
+            f"{len(changed_rows)} changed"
+            + (f", {MAX_CHANGES_SHOWN} of them shown" if len(changed_rows) > MAX_CHANGES_SHOWN else "")
+        )
+    values = {
+        "old": (comparison.old_in_old, comparison.old_in_new),
+        "new": (comparison.new_in_old, comparison.new_in_new),
+    }
+    value_rows = [[name, *map(terminal.format_fixed, pair)] for name, pair in values.items()]
+    terminal.print_table("Planned value of each policy", ["policy", "in the old model", "in the new model"], value_rows)
+    terminal.print_text(comparison.verdict)
+    terminal.print_json(**dataclasses.asdict(comparison))
 
 
-def _moved(shift: Shift, found: RunComparison) -> str:
-    return "yes" if shift in found.moved_shares else "no"
+def _label_change(change: Change, comparison: RunComparison) -> str:
+    """Return "yes" if a weight changed significantly, else "no"."""
+    return "yes" if change in comparison.changed_weights else "no"
 
 
-def _place(shift: Shift, model: RewardMixingMDP) -> list[str]:
-    """Which reward of which type it is."""
-    s, a = int(shift.state or 0), int(shift.action or 0)
+def _format_reward_cells(change: Change, model: RewardMixingMDP) -> list[str]:
+    """Return type, state, action and value of a changed reward as table cells."""
+    s, a = int(change.state or 0), int(change.action or 0)
     state = model.state_names[s] if model.state_names else str(s)
     action = model.action_names[a] if model.action_names else str(a)
-    return [f"type {shift.type + 1}", state, action, f"{shift.value:.6g}"]
+    return [f"type {change.type + 1}", state, action, f"{change.value:.6g}"]
 
 
-def _show_log(data: Log) -> None:
-    """What a log holds."""
-    from rewardmix.logs.behaviour import count_followed, logging_test
-    from rewardmix.logs.validation import log_coverage
-    from rewardmix.report.words import dates
+def _print_log(data: Log) -> None:
+    """Print what a log contains: sizes, time span, rewards, coverage, and whether it is adaptive."""
+    from rewardmix.logs.adaptivity_test import count_reward_action_pairs, run_adaptivity_test
+    from rewardmix.logs.fit_validation import log_coverage
+    from rewardmix.report.formatting import format_dates
 
-    schema, notes = data.schema, data.notes
-    if notes.left_out.headline:
-        terminal.say(notes.left_out.headline)
-    when = f", {dates(*notes.span)}" if notes.span else ""
+    schema, read_report = data.schema, data.read_report
+    if read_report.left_out.headline:
+        terminal.print_text(read_report.left_out.headline)
+    dates = f", {format_dates(*read_report.time_span)}" if read_report.time_span else ""
     values: list[Any] = [f"{value:.6g}" for value in schema.reward_values]
-    shown = ", ".join(values if len(values) <= 6 else [*values[:3], "...", values[-1]])
-    terminal.say(
-        f"{notes.kept} episodes, {notes.rows} rows{when}; {schema.num_states} states, {schema.num_actions} actions, "
-        f"at most {schema.horizon} steps; rewards {shown}"
+    reward_text = ", ".join(values if len(values) <= 6 else [*values[:3], "...", values[-1]])
+    terminal.print_text(
+        f"{read_report.num_kept} episodes, {read_report.num_rows} rows{dates}; {schema.num_states} states, "
+        f"{schema.num_actions} actions, at most {schema.horizon} steps; rewards {reward_text}"
     )
-    test = logging_test(data.total(count_followed), schema)
-    for sentence in (*notes.sentences, test.sentence, log_coverage(data.moments, schema).sentence):
-        terminal.say(f"- {sentence}")
+    test = run_adaptivity_test(data.sum_over_partitions(count_reward_action_pairs), schema)
+    for sentence in (*read_report.format_lines, test.text, log_coverage(data.moments, schema).text):
+        terminal.print_text(f"- {sentence}")

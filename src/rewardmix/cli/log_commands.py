@@ -1,4 +1,4 @@
-"""Commands for logs: ``fit``, ``simulate``."""
+"""Define the commands ``fit`` and ``simulate`` for logs."""
 
 from __future__ import annotations
 
@@ -11,180 +11,211 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._core.errors import refuse
+from rewardmix._core.errors import raise_input_error
 from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
     from rewardmix.episodes import Episodes
-    from rewardmix.logs import Fitted, Log, Progress
+    from rewardmix.logs import FitProgress, FitResult, Log
 
 
 def fit_command(
     log: options.LogArgument,
     *,
-    contexts: Annotated[str | None, typer.Option(help="Number of hidden types, or auto. [2, or as --start]")] = None,
-    start: Annotated[str | None, typer.Option(help="An earlier run or model of the same world to start from.")] = None,
+    num_types: Annotated[
+        str | None,
+        typer.Option(metavar="INTEGER|auto", help="Number of hidden types. [default: 2, or that of --init-model]"),
+    ] = None,
+    init_model: Annotated[
+        str | None, typer.Option(metavar="RUN|MODEL", help="Earlier run or model of this environment to start from.")
+    ] = None,
     horizon: options.HorizonOption = None,
-    weights: options.Weights = None,
+    weights: options.WeightsOption = None,
     columns: options.ColumnsOption = "",
-    rewards: options.RewardsOption = None,
-    visitor: options.VisitorOption = None,
-    time: options.TimeOption = None,
-    gap: options.GapOption = None,
-    bins: options.BinsOption = None,
-    fold: options.FoldOption = None,
-    skip_bad: options.SkipBadOption = None,
-    seed: options.Seed = 0,
-    resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 8,
+    reward_values: options.RewardValuesOption = None,
+    user_column: options.UserColumnOption = None,
+    time_column: options.TimeColumnOption = None,
+    session_gap: options.SessionGapOption = None,
+    num_reward_bins: options.NumRewardBinsOption = None,
+    min_state_count: options.MinStateCountOption = None,
+    drop_invalid: options.DropInvalidOption = None,
+    seed: options.SeedOption = 0,
+    num_resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = 8,
     pessimism: Annotated[
-        float, typer.Option(help="Standard errors taken off rewards; above 0 the plan also keeps to the log's actions.")
+        float,
+        typer.Option(help="Standard errors subtracted from rewards; above 0, only actions in the log are planned."),
     ] = 0.5,
-    scheduler: options.Scheduler = None,
-    processes: options.Processes = 1,
-    names: options.TypeNames = None,
-    out: options.OutFolder = Path("runs/fit"),
-    open_page: options.Open = False,
+    scheduler: options.SchedulerOption = None,
+    num_processes: options.NumProcessesOption = 1,
+    type_names: options.TypeNamesOption = None,
+    out: options.OutFolderOption = Path("runs/fit"),
+    open_report: options.OpenReportOption = False,
 ) -> None:
-    """Learn from sessions that already happened."""
-    settings = {name: value for name, value in locals().items() if name not in ("out", "open_page")}
+    """Learn a policy from a log (offline RL); write a run folder.
+
+    Recover the rewards of the hidden types from logged sessions, plan, and estimate the value off-policy.
+    """
+    # The first statement, as ``locals()`` holds the arguments only here. Output options do not influence the result.
+    settings = {name: value for name, value in locals().items() if name not in ("out", "open_report")}
     from rewardmix import logs
     from rewardmix._core.checks import as_count, as_seed
-    from rewardmix.logs.same_world import as_model, reading_like
-    from rewardmix.logs.workers import executor_of
-    from rewardmix.report.findings import fitted_findings, with_names
-    from rewardmix.report.folder import write_folder
-    from rewardmix.service.databases import shown_store
+    from rewardmix.logs.executors import open_executor
+    from rewardmix.logs.schema_match import read_options_from_model, to_model
+    from rewardmix.report.report_data import report_data_from_fit, set_report_type_names
+    from rewardmix.report.run_folder import write_run
+    from rewardmix.service.databases import redact_address
 
     as_seed("--seed", seed)
-    as_count("--processes", processes)
+    as_count("--num-processes", num_processes)
     inputs.check_folder("--out", out)
     source: Any = log[0] if len(log) == 1 else log
-    number = None if contexts is None else inputs.contexts_of(contexts)
-    inputs.check_names(names, number)
-    shares, reading = inputs.weights_of(weights), inputs.reading_of(settings)
-    earlier = None if start is None else inputs.run_or_model("--start", start)
-    if earlier is not None:
-        reading = reading_like(as_model("--start", earlier), source, reading)
+    num_types_value = None if num_types is None else inputs.parse_num_types(num_types)
+    inputs.check_names(type_names, num_types_value)
+    known_weights, read_options = inputs.parse_weights(weights), inputs.parse_read_options(settings)
+    start_model = None if init_model is None else inputs.load_run_or_model("--init-model", init_model)
+    # Reading with the names and bins of the earlier model makes its parameters valid initial values for this log.
+    if start_model is not None:
+        read_options = read_options_from_model(to_model("--init-model", start_model), source, read_options)
     with ExitStack() as stack:
-        executor = stack.enter_context(executor_of(scheduler, processes))
-        data = read_log(source, stack, {**reading, "executor": executor})
-        stages = stack.enter_context(terminal.watching())
-        fitted = logs.fit(
+        executor = stack.enter_context(open_executor(scheduler, num_processes))
+        data = load_log_argument(source, stack, {**read_options, "executor": executor})
+        stages = stack.enter_context(terminal.stage_progress())
+        fit_result = logs.fit(
             data,
-            num_contexts=number,
-            weights=shares,
-            start=earlier,
+            num_types=num_types_value,
+            weights=known_weights,
+            init_model=start_model,
             seed=seed,
-            resamples=resamples,
+            num_resamples=num_resamples,
             pessimism=pessimism,
-            on_update=_teller(stages),
+            callback=_make_progress_callback(stages),
         )
-    settings["log"] = [shown_store(one) for one in log]  # an address may have a password
+    # Addresses of databases may contain passwords, which must not get into the report.
+    settings["log"] = [redact_address(path) for path in log]
     title = f"Log {settings['log'][0]}"
-    command = shlex.join(["rewardmix", *map(shown_store, sys.argv[1:])])
-    found = fitted_findings(fitted, title=title, command=command, settings=settings)
-    summary = write_folder(out, with_names(found, inputs.names_of(names)))
-    terminal.show_headline(summary)
-    _show_fitted(fitted)
-    terminal.say(f"report: {out / 'report.html'}")
-    terminal.answer_run(out, summary)
-    if open_page:
+    command = shlex.join(["rewardmix", *map(redact_address, sys.argv[1:])])
+    report_data = report_data_from_fit(fit_result, title=title, command=command, settings=settings)
+    summary = write_run(out, set_report_type_names(report_data, inputs.parse_names(type_names)))
+    terminal.print_headline(summary)
+    _print_result(fit_result)
+    terminal.print_text(f"report: {out / 'report.html'}")
+    terminal.print_run_json(out, summary)
+    if open_report:
         terminal.open_page(out / "report.html")
 
 
-def read_log(source: Any, stack: ExitStack, reading: dict[str, Any]) -> Log:
-    """A log, read with a bar that grows; ``stack`` keeps what it is read from until all is done."""
-    from rewardmix.logs import read
+def load_log_argument(source: Any, stack: ExitStack, read_options: dict[str, Any]) -> Log:
+    """Load a log with a progress bar; ``stack`` keeps temporary files until the command ends."""
+    from rewardmix.logs import read_log
 
-    with terminal.bar("reading", 1.0) as show:
-        return read(
-            inputs.log_in(source, stack, reading.get("skip_bad") or True),
-            **reading,
-            on_update=lambda done, total: show(done / total, f"{done} of {total} parts"),
+    with terminal.progress_bar("reading", 1.0) as show:
+        return read_log(
+            inputs.materialize_log(source, stack, read_options.get("drop_invalid") or True),
+            **read_options,
+            callback=lambda done, total: show(done / total, f"{done} of {total} partitions"),
         )
 
 
-def _teller(stages: terminal.Stages) -> Any:
-    def tell(progress: Progress) -> None:
+def _make_progress_callback(stages: terminal.StageProgress) -> Any:
+    """Make the callback that shows the stages of ``fit``."""
+
+    def show_progress(progress: FitProgress) -> None:
+        """Show the progress of one stage."""
         of = f" of {progress.total}" if progress.total else ""
         done = f"{progress.done}{of}" if progress.done else ""
-        told = f"{done} parts" if progress.stage == "count" and done else done
-        stages.tell(progress.stage, told, progress.done, progress.total or None)
+        status = f"{done} partitions" if progress.stage == "count" and done else done
+        stages.update(progress.stage, status, progress.done, progress.total or None)
 
-    return tell
+    return show_progress
 
 
-def _show_fitted(fitted: Fitted) -> None:
-    from rewardmix.facts import EVIDENCE
-    from rewardmix.report.words import dates
+def _print_result(fit_result: FitResult) -> None:
+    """Print episodes, weights, planned and off-policy values, and statements of a fit."""
+    from rewardmix.report.formatting import format_dates
+    from rewardmix.statements import EVIDENCE
 
-    info = fitted.info
-    when = f", {dates(*info.notes.span)}" if info.notes.span else ""
-    terminal.say(
-        f"{terminal.counted(info.notes.kept, 'episode')}, {terminal.counted(info.notes.rows, 'row')}{when}; "
-        f"{terminal.counted(fitted.model.num_contexts, 'type')} with weights "
-        + ", ".join(terminal.fixed(float(w), 3) for w in fitted.model.weights)
+    info = fit_result.info
+    dates = f", {format_dates(*info.read_report.time_span)}" if info.read_report.time_span else ""
+    terminal.print_text(
+        f"{terminal.pluralize(info.read_report.num_kept, 'episode')}, "
+        f"{terminal.pluralize(info.read_report.num_rows, 'row')}{dates}; "
+        f"{terminal.pluralize(fit_result.model.num_types, 'type')} with weights "
+        + ", ".join(terminal.format_fixed(float(w), 3) for w in fit_result.model.weights)
     )
-    planned, cautious = map(terminal.fixed, (fitted.plan.lower, info.support.cautious))
-    terminal.say(f"{EVIDENCE['planned']}: {planned}; with lower rewards {cautious}")
-    if info.off_policy is not None and info.off_policy.supported:
-        value = info.off_policy
-        terminal.say(f"{EVIDENCE['logged']}: {value.value:.4f} ({value.lower:.4f} .. {value.upper:.4f})")
-    for sentence in info.sentences:
-        terminal.say(f"- {sentence}")
+    planned, pessimistic = map(terminal.format_fixed, (fit_result.plan.lower, info.support.pessimistic_value))
+    terminal.print_text(f"{EVIDENCE['planned']}: {planned}; pessimistic {pessimistic}")
+    estimate = info.off_policy
+    if estimate is not None and estimate.is_supported:
+        terminal.print_text(
+            f"{EVIDENCE['logged']}: {estimate.value:.4f} ({estimate.lower:.4f} .. {estimate.upper:.4f})"
+        )
+    for sentence in info.report_text:
+        terminal.print_text(f"- {sentence}")
 
 
-EPISODES_AT_ONCE = 1 << 18
-"""Episodes that are in memory at a time."""
+BATCH_EPISODES = 1 << 18
+"""Number of episodes in memory at a time."""
 
 
 def simulate_command(
-    problem: options.Model,
-    out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
-    policy: Annotated[str, typer.Option(help="uniform, or a saved policy or plan.")] = "uniform",
-    episodes: Annotated[int, typer.Option(help="How many.")] = 10_000,
-    explore: Annotated[float, typer.Option(help="Chance of a step to play any action, for the next fit.")] = 0.0,
-    propensity: Annotated[bool, typer.Option("--propensity", help="Write the chance of each action too.")] = False,
-    seed: options.Seed = 0,
+    problem: options.ModelArgument,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Parquet or CSV file to write.")],
+    policy: Annotated[
+        str, typer.Option(metavar="uniform|FILE", help="Uniform policy, or a saved policy or plan.")
+    ] = "uniform",
+    num_episodes: Annotated[int, typer.Option(help="Number of episodes.")] = 10_000,
+    explore_prob: Annotated[float, typer.Option(help="Probability of a uniformly random action in each step.")] = 0.0,
+    with_propensities: Annotated[
+        bool, typer.Option("--with-propensities", help="Write the probability of each logged action.")
+    ] = False,
+    seed: options.SeedOption = 0,
 ) -> None:
-    """Play a policy in a problem and write the episodes as a log."""
+    """Simulate a policy in a model; write the episodes as a log."""
     from rewardmix import logs
+    from rewardmix._core.budget import COMPILED_STEP_COST, check_budget, check_budget_episodes
     from rewardmix._core.checks import as_count, as_seed
-    from rewardmix._core.limits import COMPILED_STEP, afford, afford_episodes
-    from rewardmix.policy import exploring
+    from rewardmix.policy import make_epsilon_greedy
 
-    as_count("--episodes", episodes)
+    as_count("--num-episodes", num_episodes)
     as_seed("--seed", seed)
     inputs.check_file("--out", out)
-    model = inputs.model_of(problem)
-    steps = COMPILED_STEP * episodes * model.horizon
-    afford("--episodes", operations=steps, change="fewer episodes, or a shorter horizon")
-    afford_episodes(min(episodes, EPISODES_AT_ONCE), model.horizon)
-    with terminal.bar("simulating", episodes) as show:
-        played = exploring(_policy(policy, model), explore, model.num_actions)
-        blocks = _blocks(played, model, episodes, seed, show)
-        kept = played if propensity else None
-        logs.write(out, blocks, state_names=model.state_names, action_names=model.action_names, policy=kept)
-    terminal.say(f"{terminal.counted(episodes, 'episode')} of up to {terminal.counted(model.horizon, 'step')} in {out}")
-    terminal.answer(saved=str(out), episodes=episodes, horizon=model.horizon)
+    model = inputs.parse_model(problem)
+    # The estimate refuses a call that would run for days or exhaust memory before anything is written.
+    operations = COMPILED_STEP_COST * num_episodes * model.horizon
+    check_budget("--num-episodes", operations=operations, remedy="fewer episodes, or a shorter horizon")
+    check_budget_episodes(min(num_episodes, BATCH_EPISODES), model.horizon)
+    with terminal.progress_bar("simulating", num_episodes) as show:
+        behavior_policy = make_epsilon_greedy(_load_behavior_policy(policy, model), explore_prob, model.num_actions)
+        batches = _iter_batches(behavior_policy, model, num_episodes, seed, show)
+        # Propensities are computed by the log writer from the behavior policy, exploration included.
+        logged_policy = behavior_policy if with_propensities else None
+        logs.write_log(
+            out, batches, state_names=model.state_names, action_names=model.action_names, policy=logged_policy
+        )
+    terminal.print_text(
+        f"{terminal.pluralize(num_episodes, 'episode')} of up to {terminal.pluralize(model.horizon, 'step')} in {out}"
+    )
+    terminal.print_json(saved=str(out), num_episodes=num_episodes, horizon=model.horizon)
 
 
-def _policy(text: str, model: Any) -> Any:
-    from rewardmix.policy import uniform
+def _load_behavior_policy(text: str, model: Any) -> Any:
+    """Return the uniform policy or load a saved one."""
+    from rewardmix.policy import uniform_policy
 
     if text == "uniform":
-        return uniform(model)
+        return uniform_policy(model)
     if not Path(text).exists():
-        refuse("--policy", repr(text), "uniform, or a saved policy or plan")
-    return inputs.policy_of("--policy", text)[0]
+        raise_input_error("--policy", repr(text), "uniform, or a saved policy or plan")
+    return inputs.load_policy("--policy", text)[0]
 
 
-def _blocks(policy: Any, model: Any, count: int, seed: int, show: Any) -> Iterator[Episodes]:
-    """Block after block, each with a stream of its own; the first is what ``rewardmix.simulate`` gives."""
-    from rewardmix._core.streams import Role, seed_for
+def _iter_batches(policy: Any, model: Any, num_episodes: int, seed: int, show: Any) -> Iterator[Episodes]:
+    """Yield batches of episodes, each with its own random stream; the first equals that of ``rewardmix.simulate``."""
+    from rewardmix._core.random_streams import Role, derive_seed
     from rewardmix.simulation import simulate
 
-    for begin in range(0, count, EPISODES_AT_ONCE):
-        own = seed if begin == 0 else seed_for(seed, Role.SIMULATED_BLOCKS, begin)
-        yield simulate(policy, model, min(EPISODES_AT_ONCE, count - begin), own)
-        show(min(begin + EPISODES_AT_ONCE, count))
+    for begin in range(0, num_episodes, BATCH_EPISODES):
+        # Batches have a fixed size and seeds that depend on their position: the log does not depend on the memory.
+        batch_seed = seed if begin == 0 else derive_seed(seed, Role.SIMULATED_BLOCKS, begin)
+        yield simulate(policy, model, min(BATCH_EPISODES, num_episodes - begin), batch_seed)
+        show(min(begin + BATCH_EPISODES, num_episodes))

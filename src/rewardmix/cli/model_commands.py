@@ -1,4 +1,4 @@
-"""Commands for a model that is known: ``envs``, ``describe``, ``plan``, ``evaluate``, ``export``, ``report``."""
+"""Define commands for models and runs: ``envs``, ``describe``, ``plan``, ``evaluate``, ``export``, ``report``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rewardmix._core.errors import refuse
+from rewardmix._core.errors import raise_input_error
 from rewardmix.cli import inputs, options, terminal
 
 if TYPE_CHECKING:
@@ -18,139 +18,177 @@ if TYPE_CHECKING:
 
 
 def envs_command() -> None:
-    """List the problems, their Gymnasium ids, and what each is about."""
-    from rewardmix.environments.registration import identifier_of
-    from rewardmix.problems.catalogue import CATALOGUE
+    """List the built-in problems with their Gymnasium ids."""
+    from rewardmix.environments.registration import env_id
+    from rewardmix.problems.registry import PROBLEMS
 
-    about = {name: (builder.__doc__ or "").split("\n")[0].replace("``", "") for name, builder in CATALOGUE.items()}
-    rows = [[name, identifier_of(name), text] for name, text in about.items()]
-    terminal.show_table("Problems", ["name", "Gymnasium id", "about"], rows, texts=3)
-    terminal.answer(problems=[dict(zip(("name", "id", "about"), row, strict=True)) for row in rows])
+    descriptions = {
+        name: (builder.__doc__ or "").split("\n")[0].replace("``", "") for name, builder in PROBLEMS.items()
+    }
+    rows = [[name, env_id(name), text] for name, text in descriptions.items()]
+    terminal.print_table("Problems", ["name", "Gymnasium id", "description"], rows, text_columns=3)
+    terminal.print_json(problems=[dict(zip(("name", "id", "description"), row, strict=True)) for row in rows])
 
 
 def describe_command(
-    model: options.Model,
-    episodes: Annotated[int, typer.Option(help="Episodes to simulate beside the exact values.")] = 100_000,
-    seed: options.Seed = 0,
+    problem: options.ModelArgument,
+    num_episodes: Annotated[int, typer.Option(help="Number of episodes to simulate.")] = 100_000,
+    seed: options.SeedOption = 0,
 ) -> None:
-    """Show a problem and what simple policies earn in it: exactly, and by simulation."""
+    """Describe a model and evaluate simple policies in it.
+
+    Values are computed exactly and estimated by simulation.
+    """
     import numpy as np
 
     from rewardmix._core.checks import as_count, as_seed
-    from rewardmix.evaluation import bounds_of, evaluate, interval
-    from rewardmix.policy import markov, uniform
+    from rewardmix.evaluation import bounds_of, confidence_interval, evaluate
+    from rewardmix.policy import markov_policy, uniform_policy
     from rewardmix.simulation import simulate
 
-    as_count("--episodes", episodes, least=2)
+    as_count("--num-episodes", num_episodes, min_value=2)
     as_seed("--seed", seed)
-    world = inputs.model_of(model)
-    terminal.say(repr(world))
-    greedy = np.argmax(world.mean, axis=1)
-    answers: list[dict[str, Any]] = []
-    policies = {"uniform": uniform(world), "greedy on the average reward": markov(greedy, world)}
+    model = inputs.parse_model(problem)
+    terminal.print_text(repr(model))
+    greedy = np.argmax(model.mean_rewards, axis=1)
+    policy_rows: list[dict[str, Any]] = []
+    policies = {"uniform": uniform_policy(model), "greedy on the mean reward": markov_policy(greedy, model)}
     rows = []
     for name, policy in policies.items():
-        with terminal.bar(f"simulating {name}", episodes) as show:
-            played = simulate(policy, world, episodes, seed, on_update=show)
-        exact = evaluate(policy, world)
-        seen = interval(played.returns, bounds=bounds_of(played, policy, world))
-        rows.append([name, terminal.fixed(exact.value), f"{seen.lower:.4f} .. {seen.upper:.4f}"])
-        answers.append({"policy": name, "value": exact.value, "simulated": [seen.lower, seen.upper]})
-    title = f"{terminal.counted(episodes, 'episode')} each"
-    terminal.show_table(title, ["policy", "exact value", "simulated (95 %)"], rows)
-    sizes = ("num_contexts", "num_states", "num_actions", "horizon", "weights", "reward_values")
-    terminal.answer(model={name: getattr(world, name) for name in sizes}, policies=answers)
+        # Both values are printed: the interval from simulation should contain the exact value, which checks both.
+        with terminal.progress_bar(f"simulating {name}", num_episodes) as show:
+            episodes = simulate(policy, model, num_episodes, seed, callback=show)
+        exact = evaluate(policy, model)
+        interval = confidence_interval(episodes.returns, bounds=bounds_of(episodes, policy, model))
+        rows.append([name, terminal.format_fixed(exact.value), f"{interval.lower:.4f} .. {interval.upper:.4f}"])
+        policy_rows.append({"policy": name, "value": exact.value, "simulated": [interval.lower, interval.upper]})
+    title = f"{terminal.pluralize(num_episodes, 'episode')} each"
+    terminal.print_table(title, ["policy", "exact value", "simulated (95 %)"], rows)
+    sizes = ("num_types", "num_states", "num_actions", "horizon", "weights", "reward_values")
+    terminal.print_json(model={name: getattr(model, name) for name in sizes}, policies=policy_rows)
 
 
 def plan_command(
-    model: options.Model,
-    gap: Annotated[float, typer.Option(help="Largest certified distance from the optimum.")] = 1e-3,
-    work_limit: Annotated[float | None, typer.Option(help="Simple steps to take, about 1e9 a second.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds; the plan then depends on the machine.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
+    problem: options.ModelArgument,
+    gap: Annotated[
+        float, typer.Option(help="Largest difference between the certified bounds of the optimal value.")
+    ] = 1e-3,
+    max_operations: Annotated[
+        float | None, typer.Option(help="Budget of elementary operations, about 1e9 per second.")
+    ] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Time limit; the plan then depends on the machine.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Plan file to write.")] = None,
 ) -> None:
-    """Plan in a known model, and compare the plan with simple policies."""
-    from rewardmix.planning import compare_plan, plan
+    """Plan in a known model; compare with simple policies."""
+    from rewardmix.planning import compare_with_baselines, plan
 
     inputs.check_file("--out", out)
-    world = inputs.model_of(model)
-    terminal.say(repr(world))
-    with terminal.live_line() as show:
-        found = plan(
-            world,
+    model = inputs.parse_model(problem)
+    terminal.print_text(repr(model))
+    with terminal.status_line() as show:
+        plan_result = plan(
+            model,
             gap=gap,
-            work_limit=work_limit,
-            time_limit=time_limit,
-            on_update=lambda done: show(
-                f"{done.points} beliefs: {done.lower:.8g} .. {done.upper:.8g}, gap {done.gap:.1e}, {done.seconds:.1f} s"
+            max_operations=max_operations,
+            max_seconds=max_seconds,
+            callback=lambda done: show(
+                f"{done.num_points} beliefs: {done.lower:.8g} .. {done.upper:.8g}, "
+                f"gap {done.gap:.1e}, {done.seconds:.1f} s"
             ),
         )
         show("comparing")
-        comparison = compare_plan(found)
-    rows = [[row.name, terminal.fixed(row.value, 6), _percent(row.share)] for row in comparison.table]
-    terminal.show_table("What policies earn", ["policy", "value", "share of the gain of adapting"], rows)
-    met = "as asked" if found.info.converged else f"NOT the {gap:g} asked for: {found.info.reason}"
-    terminal.say(f"optimum between {found.lower:.9g} and {found.upper:.9g}: gap {found.gap:.2g}, {met}")
-    terminal.say(f"policy: controller with {found.policy.size} nodes, {found.nbytes / 1024:.0f} KiB")
+        comparison = compare_with_baselines(plan_result)
+    rows = [
+        [row.name, terminal.format_fixed(row.value, 6), _format_percent(row.normalized_score)]
+        for row in comparison.table
+    ]
+    terminal.print_table("Expected return per episode", ["policy", "value", "normalized score"], rows)
+    status = (
+        "as requested" if plan_result.info.converged else f"NOT the requested {gap:g}: {plan_result.info.stop_reason}"
+    )
+    terminal.print_text(
+        f"optimal value between {plan_result.lower:.9g} and {plan_result.upper:.9g}: "
+        f"gap {plan_result.gap:.2g}, {status}"
+    )
+    terminal.print_text(f"policy: controller with {plan_result.policy.size} nodes, {plan_result.nbytes / 1024:.0f} KiB")
     if out is not None:
-        from rewardmix.io import save  # knows every noun, so it takes long to import: only where there is a file
+        # The module imports every class that can be stored, which takes long; it is needed only with ``--out``.
+        from rewardmix.io import save
 
-        save(out, found)
-        _tell_saved(out)
-    terminal.answer(
-        lower=found.lower,
-        upper=found.upper,
-        converged=found.info.converged,
-        reason=found.info.reason,
-        policies=[{"policy": row.name, "value": row.value, "share": row.share} for row in comparison.table],
+        save(out, plan_result)
+        _print_saved(out)
+    terminal.print_json(
+        lower=plan_result.lower,
+        upper=plan_result.upper,
+        converged=plan_result.info.converged,
+        stop_reason=plan_result.info.stop_reason,
+        policies=[
+            {"policy": row.name, "value": row.value, "normalized_score": row.normalized_score}
+            for row in comparison.table
+        ],
         saved=None if out is None else str(out),
     )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share == share else "-"
+def _format_percent(score: float) -> str:
+    """Format a normalized score in percent; a dash if it is undefined."""
+    # NaN differs from itself. The score is NaN if the adaptivity gain, its denominator, is 0.
+    return f"{100 * score:.1f} %" if score == score else "-"
 
 
-def _tell_saved(out: Path) -> None:
-    terminal.say(f"saved: {out} ({out.stat().st_size / 1024:.0f} KiB)")
+def _print_saved(out: Path) -> None:
+    """Print path and size of a file."""
+    terminal.print_text(f"saved: {out} ({out.stat().st_size / 1024:.0f} KiB)")
 
 
 def evaluate_command(
-    policy: Annotated[Path, typer.Argument(help="A saved policy or plan (policy.safetensors of a run).")],
-    world: Annotated[str, options.WORLD],
-    episodes: Annotated[int, typer.Option(help="Episodes to play where the value is not exact.")] = 10_000,
-    failure: options.Failure = 0.05,
-    seed: options.Seed = 0,
-    modules: options.Modules = None,
+    policy: Annotated[
+        Path, typer.Argument(metavar="POLICY", help="Saved policy or plan, such as policy.safetensors of a run.")
+    ],
+    env: Annotated[str, options.ENV_ARGUMENT],
+    num_episodes: Annotated[
+        int, typer.Option(help="Number of episodes in an environment; values in models are exact.")
+    ] = 10_000,
+    failure_prob: options.FailureProbOption = 0.05,
+    seed: options.SeedOption = 0,
+    modules: options.ModulesOption = None,
 ) -> None:
-    """Value of a policy: exact in a model, an interval from played episodes elsewhere."""
+    """Evaluate a policy in a model or in an environment.
+
+    The value is exact in a model; in an environment it is estimated from episodes, with a confidence interval.
+    """
     from rewardmix._core.checks import as_count, as_number, as_seed
     from rewardmix.evaluation import evaluate
 
-    as_count("--episodes", episodes, least=2)
-    as_number("--failure", failure, above=0.0, below=1.0)
+    as_count("--num-episodes", num_episodes, min_value=2)
+    as_number("--failure-prob", failure_prob, above=0.0, below=1.0)
     as_seed("--seed", seed)
-    chosen, _ = inputs.policy_of("POLICY", policy)
-    place = inputs.model_or_environment(world, modules)
-    with terminal.bar("playing", episodes) as show:
-        found = evaluate(chosen, place, episodes=episodes, failure=failure, seed=seed, on_update=show)
-    terminal.answer(**vars(found))
-    if found.exact:
-        terminal.say(f"{found.value:.9g} (exact)")
+    loaded_policy, _ = inputs.load_policy("POLICY", policy)
+    env_or_model = inputs.parse_model_or_env(env, modules)
+    with terminal.progress_bar("evaluating", num_episodes) as show:
+        evaluation = evaluate(
+            loaded_policy, env_or_model, num_episodes=num_episodes, failure_prob=failure_prob, seed=seed, callback=show
+        )
+    terminal.print_json(**vars(evaluation))
+    if evaluation.is_exact:
+        terminal.print_text(f"{evaluation.value:.9g} (exact)")
     else:
-        terminal.say(f"{found.value:.6g} ({_interval_of(found)}, {terminal.counted(found.episodes, 'episode')})")
+        terminal.print_text(
+            f"{evaluation.value:.6g} ({_format_interval(evaluation)}, "
+            f"{terminal.pluralize(evaluation.num_episodes, 'episode')})"
+        )
 
 
-def _interval_of(value: Evaluation) -> str:
-    """The interval of a played value; none where nothing was paid and nobody says what can be."""
-    if value.upper == math.inf:
-        return "no interval, as no episode was paid and neither world nor policy says what one can be paid"
-    ends = f"{value.lower:.6g} .. {value.upper:.6g}"
-    return f"{ends}, approximate, as neither world nor policy says what can be paid" if value.approximate else ends
+def _format_interval(evaluation: Evaluation) -> str:
+    """Format the confidence interval of a simulated value, or the reason why there is none."""
+    if evaluation.upper == math.inf:
+        return "no interval: all returns are 0 and no bound of the return is known"
+    ends = f"{evaluation.lower:.6g} .. {evaluation.upper:.6g}"
+    return f"{ends}, approximate: no bound of the return is known" if evaluation.approximate else ends
 
 
 class ExportFormat(StrEnum):
-    """The formats, by the ending of their files."""
+    """List the export formats by file ending."""
 
     POMDPX = "pomdpx"
     POMDP = "pomdp"
@@ -163,112 +201,131 @@ def export_command(
         str,
         typer.Argument(
             metavar="MODEL|POLICY|STORE",
-            help=f"{options.MODEL} For json: a saved policy or plan. For parquet: a store of rewardmix serve.",
+            help=f"{options.MODEL_HELP} For json: saved policy or plan. For parquet: store of rewardmix serve.",
         ),
     ],
-    form: Annotated[
+    format: Annotated[
         ExportFormat,
         typer.Option(
             "--format",
-            help="pomdpx (factored, for SARSOP), pomdp (flat), json (a policy to play), parquet (sessions as a log).",
+            help="Format: pomdpx (factored, for SARSOP), pomdp (flat), json (policy) or parquet (sessions as a log).",
         ),
     ],
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output if none.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write. [default: standard output]")] = None,
     discount: Annotated[
-        float, typer.Option(help="Discount of a pomdp file; rewards are scaled so that it cancels.")
+        float, typer.Option(help="Discount factor of a POMDP file; rewards are scaled to cancel it.")
     ] = 0.99,
     model: Annotated[
-        str | None, typer.Option(help="json: the model that beliefs follow; model.safetensors beside POLICY if none.")
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="json: model that updates the belief. [default: model.safetensors beside POLICY]"
+        ),
     ] = None,
-    player: Annotated[Path | None, typer.Option(help="json: also write the JavaScript module that plays it.")] = None,
-    skip_bad: Annotated[
-        float | None, typer.Option("--skip-bad", help="parquet: share of sessions that unknown states may cut. [0.1]")
+    player: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="json: JavaScript module to write, which runs the policy.")
+    ] = None,
+    drop_invalid: Annotated[
+        float | None,
+        typer.Option(help="parquet: largest fraction of sessions to cut at an unknown state. [default: 0.1]"),
     ] = None,
 ) -> None:
-    """Write a model for a general POMDP solver, a policy as plain data for any front end, or sessions as a log."""
+    """Export a model, a policy or sessions to one file.
+
+    A model is written for a POMDP solver, a policy as JSON, the sessions of a store as a log.
+    """
     inputs.check_file("--out", out)
     inputs.check_file("--player", player)
-    if form is ExportFormat.JSON:
+    if format is ExportFormat.JSON:
         _export_policy(source, model, out, player)
-    elif form is ExportFormat.PARQUET:
-        _export_sessions(source, out, skip_bad)
+    elif format is ExportFormat.PARQUET:
+        _export_sessions(source, out, drop_invalid)
     else:
-        _export_model(source, form, out, discount)
+        _export_model(source, format, out, discount)
 
 
-def _export_model(source: str, form: ExportFormat, out: Path | None, discount: float) -> None:
+def _export_model(source: str, format: ExportFormat, out: Path | None, discount: float) -> None:
+    """Write a model in a POMDP format to a file or to standard output."""
     from rewardmix import interop
 
-    world = inputs.model_of(source)
+    model = inputs.parse_model(source)
     write, lines = {
         ExportFormat.POMDPX: (interop.export_pomdpx, interop.pomdpx_lines),
         ExportFormat.POMDP: (interop.export_pomdp, interop.pomdp_lines),
-    }[form]
+    }[format]
     if out is not None:
-        write(world, out, discount=discount)
-        _tell_saved(out)
+        write(model, out, discount=discount)
+        _print_saved(out)
         return
-    for line in lines(world, discount=discount):
+    # Line by line, because a flat POMDP file can be much larger than the model.
+    for line in lines(model, discount=discount):
         terminal.write_document(f"{line}\n")
 
 
 def _export_policy(source: str, model: str | None, out: Path | None, player: Path | None) -> None:
-    from rewardmix._core.storage import replace
-    from rewardmix.report import playable
-    from rewardmix.report.playable import as_json, player_source
+    """Write a policy as JSON, and if requested the JavaScript module that runs it."""
+    from rewardmix._core.storage import write_atomic
+    from rewardmix.report import policy_to_dict
+    from rewardmix.report.policy_json import load_player_js, to_json
 
-    policy, world = _policy_and_model(source, model)
-    text = as_json(playable(policy, world, Path(source).parent.name)) + "\n"
+    policy, policy_model = _load_policy_and_model(source, model)
+    text = to_json(policy_to_dict(policy, policy_model, Path(source).parent.name)) + "\n"
     if out is None:
         terminal.write_document(text)
     else:
-        replace(out, text.encode())
-        _tell_saved(out)
+        write_atomic(out, text.encode())
+        _print_saved(out)
     if player is not None:
-        replace(player, player_source().encode())
+        write_atomic(player, load_player_js().encode())
+        # On standard error if the policy itself goes to standard output, which must stay valid JSON.
         terminal.echo(f"saved: {player}", err=out is None)
 
 
-def _export_sessions(source: str, out: Path | None, skip_bad: float | None) -> None:
+def _export_sessions(source: str, out: Path | None, drop_invalid: float | None) -> None:
+    """Export the sessions of a store to a log file."""
     from rewardmix.service import export_log
 
     if out is None:
-        refuse("--out", "nothing", "a file to write the log to")
-    done = export_log(source, out, skip_bad=True if skip_bad is None else skip_bad)
-    for warning in done.warnings:
+        raise_input_error("--out", "nothing", "a log file to write")
+    export_report = export_log(source, out, drop_invalid=True if drop_invalid is None else drop_invalid)
+    for warning in export_report.warnings:
         terminal.echo(warning)
-    terminal.echo(f"{done.sessions} sessions with {done.rows} steps")
-    _tell_saved(out)
+    terminal.echo(f"{export_report.num_sessions} sessions with {export_report.num_rows} steps")
+    _print_saved(out)
 
 
-def _policy_and_model(source: str, model: str | None) -> tuple[Any, RewardMixingMDP]:
-    """The policy in a file, and the model: as asked for, of the plan, or from the file beside it."""
-    policy, planned = inputs.policy_of("POLICY", source)
+def _load_policy_and_model(source: str, model: str | None) -> tuple[Any, RewardMixingMDP]:
+    """Load a policy and its model: the given model, that of the plan, or the file beside the policy."""
+    policy, plan_model = inputs.load_policy("POLICY", source)
     if model is not None:
-        return policy, inputs.model_of(model)
-    if planned is not None:
-        return policy, planned
-    beside = Path(source).with_name("model.safetensors")
-    if not beside.exists():
-        refuse("--model", f"none, and no {str(beside)!r}", "a model beside the policy, or --model MODEL")
-    return policy, inputs.model_of(str(beside))
+        return policy, inputs.parse_model(model)
+    if plan_model is not None:
+        return policy, plan_model
+    model_path = Path(source).with_name("model.safetensors")
+    if not model_path.exists():
+        raise_input_error("--model", f"nothing, and no file {str(model_path)!r}", "a model")
+    return policy, inputs.parse_model(str(model_path))
 
 
 def report_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that rewardmix learn wrote.")],
-    out: Annotated[Path | None, typer.Option(help="File to write; DIR/report.html if none.")] = None,
-    names: options.TypeNames = None,
-    open_page: options.Open = False,
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Report to write. [default: RUN/report.html]")
+    ] = None,
+    type_names: options.TypeNamesOption = None,
+    open_report: options.OpenReportOption = False,
 ) -> None:
-    """Make the page of a run again, from its result.json alone; --names also names its types, in every file."""
+    """Render the report of a run from its result.json.
+
+    --type-names also renames the types in the files of the run folder.
+    """
     from rewardmix.report import read_result, write_report
     from rewardmix.report.saved_runs import load_run, save_run
 
     inputs.check_file("--out", out)
-    if names is not None:
-        save_run(load_run(folder).named(inputs.names_of(names)), folder)
+    if type_names is not None:
+        save_run(load_run(folder).with_type_names(inputs.parse_names(type_names)), folder)
     page = write_report(folder, read_result(folder), out)
-    terminal.say(str(page))
-    terminal.answer(report=str(page))
-    if open_page:
+    terminal.print_text(str(page))
+    terminal.print_json(report=str(page))
+    if open_report:
         terminal.open_page(page)

@@ -1,4 +1,4 @@
-"""``rewardmix serve``: a learned policy at an address, with a store of everything that it decided."""
+"""Define ``rewardmix serve``: serve a learned policy over HTTP and store all decisions."""
 
 from __future__ import annotations
 
@@ -8,91 +8,101 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rewardmix._core.errors import refuse
+from rewardmix._core.errors import raise_input_error
 from rewardmix.cli import inputs, terminal
-
-DEMO_EXPLORE, DEMO_HOLDOUT, DEMO_EVERY = 0.05, 0.2, 600
-"""The demo plays anything as long as it has learned nothing: a policy that knows nothing is no habit to keep to."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rewardmix.model import RewardMixingMDP
     from rewardmix.planning import Plan
-    from rewardmix.service import Address, DeskLimits
+    from rewardmix.service import ServerAddress, SessionLimits
+
+DEMO_EXPLORE_PROB, DEMO_HOLDOUT_SHARE, DEMO_REFIT_EVERY = 0.05, 0.2, 600
+"""Settings of the demo; its initial policy, which has no information about the types, explores with probability 1."""
 
 
 def serve_command(
-    source: Annotated[
-        Path | None, typer.Argument(metavar="RUN_OR_POLICY", help="Folder of a run, or a saved plan.")
-    ] = None,
+    source: Annotated[Path | None, typer.Argument(metavar="RUN_OR_POLICY", help="Run folder or saved plan.")] = None,
     *,
     store: Annotated[
         str,
         typer.Option(
             envvar="REWARDMIX_STORE",
             show_envvar=False,
-            help="File that keeps the sessions, made if it is not there; or postgresql://USER@HOST/DATABASE.",
+            help="SQLite file of the sessions, created if missing; or postgresql://USER@HOST/DATABASE.",
         ),
     ] = "sessions.sqlite",
     host: Annotated[
-        str, typer.Option(help="Address to listen at; one that others can reach needs a token.")
+        str, typer.Option(help="Address to listen on; other than the local machine requires --token-file.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any that is free.")] = 8000,
-    token_file: Annotated[Path | None, typer.Option(help="File with the token that requests have to carry.")] = None,
-    explore: Annotated[float, typer.Option(help="Chance of any action instead of the policy's.")] = 0.05,
-    holdout: Annotated[float, typer.Option(help="Share of sessions that play the best fixed policy.")] = 0.1,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free port.")] = 8000,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the token that requests must send.")
+    ] = None,
+    explore_prob: Annotated[float, typer.Option(help="Probability of a uniformly random action.")] = 0.05,
+    holdout_share: Annotated[
+        float, typer.Option(help="Fraction of sessions in the holdout arm, the best Markov policy.")
+    ] = 0.1,
     max_session_return: Annotated[
         float | None,
-        typer.Option(help="What a session counts at most where arms are compared. [horizon times the highest reward]"),
+        typer.Option(
+            help="Largest return of a session in comparisons of arms. [default: horizon times highest reward]"
+        ),
     ] = None,
     default_action: Annotated[
-        str | None, typer.Option(help="Name or number of what is played in an unknown state. [the best at the start]")
+        str | None,
+        typer.Option(
+            metavar="ACTION", help="Action in an unknown state, by name or number. [default: best initial action]"
+        ),
     ] = None,
-    learn: Annotated[bool, typer.Option("--learn", help="Learn from the sessions, and swap in new versions.")] = False,
-    learn_every: Annotated[int, typer.Option(help="Finished sessions from one refit to the next, at least.")] = 500,
+    refit: Annotated[bool, typer.Option("--refit", help="Refit from the sessions and activate new versions.")] = False,
+    refit_every: Annotated[int, typer.Option(help="Minimum number of finished sessions between two refits.")] = 500,
     demo: Annotated[
-        bool, typer.Option("--demo", help="A shop with made-up visitors, learning from nothing; no policy is needed.")
+        bool, typer.Option("--demo", help="Serve a demo shop with simulated users and no initial policy.")
     ] = False,
-    most_open: Annotated[int, typer.Option(help="Open sessions beyond which none begins.")] = 100_000,
-    keep_days: Annotated[
-        float | None, typer.Option(help="Delete sessions that were silent for so many days. [keep all]")
+    max_open_sessions: Annotated[int, typer.Option(help="Maximum number of open sessions.")] = 100_000,
+    retention_days: Annotated[
+        float | None, typer.Option(help="Delete sessions with no request for this many days. [default: never]")
     ] = None,
-    rate: Annotated[float, typer.Option(help="Requests a second of each client.")] = 5000.0,
+    rate_limit: Annotated[float, typer.Option(help="Maximum number of requests per second and client.")] = 5000.0,
     most_connections: Annotated[
-        int, typer.Option(help="Connections at a time; beyond, one on which nobody asks is closed for each that comes.")
+        int, typer.Option(help="Maximum number of connections; above it, idle ones are closed.")
     ] = 1000,
     behind_proxy: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Address or network of a proxy whose X-Forwarded-For is believed. [believe nobody]"
+            metavar="ADDRESS", help="Address or network of a proxy whose X-Forwarded-For is trusted. [default: none]"
         ),
     ] = None,
 ) -> None:
-    """Decide for sessions over HTTP, and remember every decision and reward."""
-    from rewardmix.service import Address, DeskLimits, RefitSettings, ServeSettings, serve
-    from rewardmix.service.databases import is_address, shown_store
-    from rewardmix.service.deciding import session_bounds
-    from rewardmix.service.serving import token_in
+    """Serve a policy over HTTP; store every decision and reward."""
+    from rewardmix.service import RefitSettings, ServerAddress, ServeSettings, SessionLimits, serve
+    from rewardmix.service.databases import is_address, redact_address
+    from rewardmix.service.policy_server import session_bounds
+    from rewardmix.service.server import load_token
 
+    # A database address is checked when the service connects; only a file can be checked without side effects.
     if not is_address(store):
         inputs.check_file("--store", Path(store))
-    token = None if token_file is None else token_in(token_file)
-    address = Address(host, port, token, rate, most_connections, behind_proxy)
-    limits, refits = DeskLimits(most_open, keep_days=keep_days), RefitSettings(learn_every)
+    token = None if token_file is None else load_token(token_file)
+    address = ServerAddress(host, port, token, rate_limit, most_connections, behind_proxy)
+    limits, refit_settings = SessionLimits(max_open_sessions, retention_days=retention_days), RefitSettings(refit_every)
 
-    def on_start(place: str) -> None:
-        kept = f"demo shop at {place}/shop" if demo else f"sessions in {shown_store(store)}"
-        terminal.echo(f"serving at {place}, {kept}")
+    def on_start(url: str) -> None:
+        """Print the address once the service accepts requests."""
+        destination = f"demo shop at {url}/shop" if demo else f"sessions in {redact_address(store)}"
+        terminal.echo(f"serving at {url}, {destination}")
 
     if demo:
         _serve_demo(address, limits, on_start)
         return
     if source is None:
-        refuse("RUN_OR_POLICY", "nothing", "the folder of a run, or a saved plan; or --demo")
-    plan = _plan_in(source)
-    action = _action_of(default_action, plan.model)
-    settings = ServeSettings(explore, holdout, action, max_session_return=max_session_return)
+        raise_input_error("RUN_OR_POLICY", "nothing", "a run folder or a saved plan; or --demo")
+    plan = _load_plan(source)
+    action = _parse_action(default_action, plan.model)
+    settings = ServeSettings(explore_prob, holdout_share, action, max_session_return=max_session_return)
+    # A limit below the smallest return is wrong input now; it would make the first comparison of arms fail later.
     session_bounds(plan.model, max_session_return)
     serve(
         plan,
@@ -100,55 +110,64 @@ def serve_command(
         settings=settings,
         limits=limits,
         address=address,
-        learning=refits if learn else None,
+        learning=refit_settings if refit else None,
         on_start=on_start,
     )
 
 
-def _serve_demo(address: Address, limits: DeskLimits, on_start: Callable[[str], None]) -> None:
-    """The demo: a shop whose policy knows nothing yet, visitors, and learning; sessions are forgotten at its end."""
+def _serve_demo(address: ServerAddress, limits: SessionLimits, on_start: Callable[[str], None]) -> None:
+    """Serve the demo: a shop with simulated users and an untrained policy; its sessions are deleted at the end."""
     from rewardmix.service import RefitSettings, ServeSettings, serve
-    from rewardmix.service.ending import ending_in_order
-    from rewardmix.service.visitors import first_plan
+    from rewardmix.service.demo_traffic import make_initial_plan
+    from rewardmix.service.ending import handle_stop_signals
 
-    with ending_in_order(), tempfile.TemporaryDirectory() as folder:
+    # The order matters: the service must have ended before the folder of its store is removed.
+    with handle_stop_signals(), tempfile.TemporaryDirectory() as folder:
         serve(
-            first_plan(),
+            make_initial_plan(),
             Path(folder) / "sessions.sqlite",
-            settings=ServeSettings(DEMO_EXPLORE, DEMO_HOLDOUT, explore_first=1.0),
+            settings=ServeSettings(DEMO_EXPLORE_PROB, DEMO_HOLDOUT_SHARE, initial_explore_prob=1.0),
             limits=limits,
             address=address,
-            learning=RefitSettings(DEMO_EVERY),
+            learning=RefitSettings(DEMO_REFIT_EVERY),
             demo=True,
             on_start=on_start,
         )
 
 
-def _plan_in(source: Path) -> Plan:
-    """The plan of a run, or in a file."""
+def _load_plan(source: Path) -> Plan:
+    """Load the plan of a run folder or of a file."""
     from rewardmix.io import load
     from rewardmix.planning import Plan
 
     path = source / "policy.safetensors" if source.is_dir() else source
     if not path.is_file():
-        refuse("RUN_OR_POLICY", f"no file {str(path)!r}", "the folder of a run, or a plan of rewardmix plan --out FILE")
+        raise_input_error(
+            "RUN_OR_POLICY",
+            f"no file {str(path)!r}",
+            "a run folder, or a plan written by rewardmix plan MODEL --out FILE",
+        )
     if source.is_dir():
-        from rewardmix.report.folder import check_part
+        from rewardmix.report.run_folder import check_run_file
 
-        check_part(source, path.name)
-    noun = load(path)
-    if not isinstance(noun, Plan):
-        refuse("RUN_OR_POLICY", f"a {type(noun).__name__} in {str(path)!r}", "a plan, which knows its model")
-    return noun
+        # The digest shows whether the policy belongs to the ``result.json`` beside it.
+        check_run_file(source, path.name)
+    content = load(path)
+    if not isinstance(content, Plan):
+        raise_input_error(
+            "RUN_OR_POLICY", f"a {type(content).__name__} in {str(path)!r}", "a plan, which includes its model"
+        )
+    return content
 
 
-def _action_of(text: str | None, model: RewardMixingMDP) -> int | None:
-    """An action by its name or number."""
+def _parse_action(text: str | None, model: RewardMixingMDP) -> int | None:
+    """Parse an action by name or number."""
     if text is None:
         return None
+    # Names take precedence, as an action may be named by a number.
     if text in model.action_names:
         return model.action_names.index(text)
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < model.num_actions):
         names = f" or one of {', '.join(model.action_names)}" if model.action_names else ""
-        refuse("--default-action", repr(text), f"a number below {model.num_actions}{names}")
+        raise_input_error("--default-action", repr(text), f"a number below {model.num_actions}{names}")
     return int(text)

@@ -1,62 +1,62 @@
-"""The only folder that imports gymnasium: environments, wrappers, registration, and playing a policy in them.
+"""Provide Gymnasium environments and wrappers, and play policies in any environment with Discrete spaces.
 
-Gymnasium takes as long to import as all of NumPy does, and a run in a model has no use for it: so what is here comes
-when it is first asked for.
+Importing Gymnasium takes as long as importing NumPy, and runs in a model do not need it. Names are therefore imported
+when they are first used.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rewardmix.environments.labelling import named_like
+from rewardmix.environments.copy_names import copy_names
 
 if TYPE_CHECKING:
-    from rewardmix.environments.playing import (
+    from rewardmix.environments.rollouts import (
         check_horizon,
-        expected_rewards,
-        horizon_of,
+        describe_reward_values,
+        get_env_sizes,
+        get_horizon,
+        get_reward_values,
+        has_rng,
         is_vector,
-        play,
         play_returns,
-        reward_values_of,
-        sizes_of,
-        step_copies,
-        was_seeded,
+        rollout,
+        step_vector_env,
     )
-    from rewardmix.environments.single import RewardMixingEnv
-    from rewardmix.environments.vector import RewardMixingVectorEnv
-    from rewardmix.environments.wrappers import MixRewards, PreviousActionReward
+    from rewardmix.environments.single_env import RewardMixingEnv
+    from rewardmix.environments.vector_env import RewardMixingVectorEnv
+    from rewardmix.environments.wrappers import PreviousActionRewardObservation, RewardMixingWrapper
 
 __all__ = [
-    "MixRewards",
-    "PreviousActionReward",
+    "PreviousActionRewardObservation",
     "RewardMixingEnv",
     "RewardMixingVectorEnv",
+    "RewardMixingWrapper",
     "check_horizon",
-    "expected_rewards",
-    "horizon_of",
+    "copy_names",
+    "describe_reward_values",
+    "get_env_sizes",
+    "get_horizon",
+    "get_reward_values",
+    "has_rng",
     "is_vector",
-    "named_like",
-    "play",
     "play_returns",
-    "reward_values_of",
-    "sizes_of",
-    "step_copies",
-    "was_seeded",
+    "rollout",
+    "step_vector_env",
 ]
 
-_FILES = {
-    "MixRewards": "wrappers",
-    "PreviousActionReward": "wrappers",
-    "RewardMixingEnv": "single",
-    "RewardMixingVectorEnv": "vector",
+_CLASS_MODULES = {
+    "RewardMixingWrapper": "wrappers",
+    "PreviousActionRewardObservation": "wrappers",
+    "RewardMixingEnv": "single_env",
+    "RewardMixingVectorEnv": "vector_env",
 }
-"""Name -> the file that has it; what is not here is in ``playing``."""
+"""Name -> module that defines it; all other names are in ``rollouts``."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_FILES.get(name, 'playing')}")
+    module = importlib.import_module(f"{__name__}.{_CLASS_MODULES.get(name, 'rollouts')}")
     value = globals()[name] = getattr(module, name)
     return value
 

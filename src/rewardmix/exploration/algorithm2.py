@@ -1,17 +1,21 @@
-"""The loop of Algorithm 2, the same for every engine:
+"""Run the loop of Algorithm 2 (reward-free exploration of pairs) with any engine:
 
-    while V_0 > threshold and the budget lasts:
+    while V_0 > uncertainty_threshold and the budget lasts:
         plan in the augmented MDP, from the counts so far
         play the plan, count
 
-Planning after every single episode (growth = 1) is the algorithm as it is printed. With growth g > 1 everything is
-planned anew (T-hat, the levels, all rows) whenever the number of episodes has grown by g, and when a state-action was
-seen for the first time or twice as often. This is never skipped: a plan that is frozen while all bonuses are saturated
-may collect no pair for ever. In between, the rows of those pairs that have grown by g are planned anew. Planning is
-paid from an allowance that grows with the episodes, counted in multiplications, so that it cannot take more than about
-half of the time however large the world is; small worlds never notice.
+V_0 is the value of the augmented MDP in which the only reward is the bonus of a picked pair. It bounds how much of what
+an episode can reach is still unknown: 1 at the start, 0 if every reachable pair has many samples.
 
-With order 3 the same loop plans for triples (``triples``) and counts them beside the pairs.
+``replan_growth`` = 1 replans after every episode, as the paper prints it. With a growth g > 1 everything (T-hat, the
+confidence levels, all rows) is replanned when the number of episodes has grown by g, and when a state-action was
+visited for the first time or twice as often. This second trigger is needed for correctness: a plan that is frozen while
+all bonuses are saturated may collect no pair at all. In between, only the rows of pairs that have grown by g are
+replanned.
+Planning has a budget of multiplications that grows with the number of played steps, so it takes at most about half of
+the time in large models; small models do not reach the limit.
+
+With ``moment_order=3`` the loop plans for triples (``augmented_mdp_triples``) and counts them in addition to pairs.
 """
 
 from __future__ import annotations
@@ -26,360 +30,451 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rewardmix import problems
-from rewardmix._core.checks import as_count, as_instance, as_number, as_path, as_seed, check_callback, quoted, refuse
+from rewardmix._core.budget import ENV_STEP_COST, check_budget_exploration, check_budget_triples
+from rewardmix._core.checks import (
+    as_count,
+    as_instance,
+    as_number,
+    as_path,
+    as_seed,
+    check_callback,
+    quote_value,
+    raise_input_error,
+)
 from rewardmix._core.errors import InputError
-from rewardmix._core.limits import PLAYED_STEP, afford_exploration, afford_triples
-from rewardmix._core.pair_counting import NEWS, USED
+from rewardmix._core.pair_count_kernels import NEW_VISITS_SLOT, USED_SLOT
 from rewardmix.episodes import Episodes
-from rewardmix.exploration.augmented import blank_plan, refresh, touch_up
+from rewardmix.exploration.augmented_mdp import make_pair_plan, replan_pairs, replan_stale_pairs
+from rewardmix.exploration.augmented_mdp_triples import AnyPlan, make_triple_plan, replan_stale_triples, replan_triples
 from rewardmix.exploration.batched_engine import BatchedEngine
-from rewardmix.exploration.bonuses import Confidence, Theory, as_confidence, practical
-from rewardmix.exploration.checkpoints import NUMBERS, Checkpoint, Saved, settings_of, world_digest
+from rewardmix.exploration.bonuses import Bonus, TheoryBonus, as_bonus, practical_bonus
+from rewardmix.exploration.checkpoints import (
+    PLAN_COUNTERS,
+    ExplorationCheckpoint,
+    ExplorationState,
+    env_digest,
+    normalize_settings,
+)
 from rewardmix.exploration.compiled_engine import CompiledEngine
 from rewardmix.exploration.environment_engine import EnvironmentEngine
-from rewardmix.exploration.exploration_result import Exploration, ExplorationError, ExplorationInfo, Update
-from rewardmix.exploration.strategies import Strategy, optimistic
-from rewardmix.exploration.tally import Counting, Tally, all_pairs, all_triples
-from rewardmix.exploration.triples import Planned, blank_triples, refresh_triples, touch_up_triples
+from rewardmix.exploration.exploration_result import (
+    ExplorationError,
+    ExplorationInfo,
+    ExplorationProgress,
+    ExplorationResult,
+)
+from rewardmix.exploration.running_counts import CountingRule, RunningCounts, all_pairs, all_triples
+from rewardmix.exploration.strategies import Strategy, optimistic_strategy
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 
-ALLOWANCE = 800_000_000
-"""Multiplications that planning may use up front: a fraction of a second. Times X / 3 for triples: so many more there
-are of them than of pairs."""
+INITIAL_PLANNING_BUDGET = 800_000_000
+"""Multiplications that planning may use before the first step is played: a fraction of a second.
 
-RATE = 25
-"""Multiplications that planning may use for every step that was played."""
+For triples it is multiplied by X / 3, because there are that many times more triples than pairs.
+"""
+
+PLANNING_BUDGET_PER_STEP = 25
+"""Multiplications that planning may use for every played step: about the cost of playing the step itself."""
 
 
-OF_TRIPLES = ". With order 3 this is said of triples, for which the levels of pairs are taken over"
-"""What is added to the guarantee of a setting."""
+TRIPLES_GUARANTEE_NOTE = ". With moment_order=3 this applies to triples, with the confidence levels of pairs"
+"""Sentence added to the guarantee of a bonus if triples are explored."""
 
 
 class Engine(Protocol):
-    """Something that plays plans and counts."""
+    """Play plans in an environment or a model and count what happens (interface of the three engines).
 
-    stream: NDArray[np.uint64]
-    exact_resume: bool
+    Attributes:
+        rng_state: (4,) state of the random generator, stored with results.
+        resumes_exactly: True if a run that continues from ``rng_state`` gives the bits of an uninterrupted run.
+    """
 
-    def fresh_tally(self, ordered: bool) -> Tally:
-        """An empty tally of this world."""
+    rng_state: NDArray[np.uint64]
+    resumes_exactly: bool
 
-    def play(self, plan: Any, choices: Any, tally: Tally, until: int, patience: int, growth: float) -> None:
-        """Play some episodes, at most until there are ``until`` in all, and count them."""
+    def new_counts(self, ordered: bool) -> RunningCounts:
+        """Return empty counts with the sizes of the environment."""
 
-    def gathered(self, episodes: int) -> Episodes | None:
-        """The episodes themselves, if kept."""
+    def play(
+        self, plan: Any, choices: Any, counts: RunningCounts, until: int, replan_after: int, growth: float
+    ) -> None:
+        """Play and count episodes, at most until there are ``until`` episodes in total."""
+
+    def collect_episodes(self, episodes: int) -> Episodes | None:
+        """Return the stored episodes, or None if they are not stored."""
 
 
 EngineMaker = Callable[[RewardMixingMDP, int, bool], Engine]
 
 
-def compiled(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
-    """The engine that plays a model episode by episode."""
+def make_compiled_engine(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
+    """Return the engine that plays a model episode by episode in compiled code."""
     return CompiledEngine(model, seed, keep)
 
 
-def batched(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
-    """The engine that plays any number of episodes of a model at once, for ``selected`` counts."""
+def make_batched_engine(model: RewardMixingMDP, seed: int, keep: bool) -> Engine:
+    """Return the engine that draws any number of episodes of a model at once; requires ``selected_pairs`` counts."""
     return BatchedEngine(model, seed)
 
 
-class Order(NamedTuple):
-    """How plans are made: for pairs, or for triples."""
+class OrderPlanner(NamedTuple):
+    """Group the three planning functions of one moment order: pairs (2) or triples (3)."""
 
-    blank: Callable[[Tally, Confidence, float], Any]
-    refresh: Callable[[Any, Tally, Confidence, float], None]
-    touch_up: Callable[[Any, Tally, Confidence], None]
+    make_plan: Callable[[RunningCounts, Bonus, float], Any]
+    replan: Callable[[Any, RunningCounts, Bonus, float], None]
+    replan_stale_rows: Callable[[Any, RunningCounts, Bonus], None]
 
 
-ORDERS = {
-    2: Order(blank_plan, refresh, touch_up),
-    3: Order(blank_triples, refresh_triples, touch_up_triples),
+ORDER_PLANNERS = {
+    2: OrderPlanner(make_pair_plan, replan_pairs, replan_stale_pairs),
+    3: OrderPlanner(make_triple_plan, replan_triples, replan_stale_triples),
 }
-"""Steps that are counted together -> how they are planned for."""
+"""Moment order (number of steps that are counted together) -> its planning functions."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExploreSettings:
-    """What ``explore`` is asked for, all but the world and where to go on; its arguments are described there."""
+class ExplorationSettings:
+    """Hold all arguments of ``explore`` except the environment and ``resume_from``; ``explore`` describes them."""
 
-    episodes: int | None = None
-    threshold: float | None = None
-    tried: int | None = None
-    least: int = 0
-    failure: float = 0.05
-    confidence: Confidence = practical
-    counts: Counting = all_pairs
-    strategy: Strategy = optimistic
-    engine: EngineMaker = compiled
-    growth: float = 1.05
+    num_episodes: int | None = None
+    uncertainty_threshold: float | None = None
+    min_visits: int | None = None
+    min_episodes: int = 0
+    failure_prob: float = 0.05
+    bonus: Bonus = practical_bonus
+    counting: CountingRule = all_pairs
+    strategy: Strategy = optimistic_strategy
+    engine: EngineMaker = make_compiled_engine
+    replan_growth: float = 1.05
     seed: int = 0
-    keep: bool = True
+    keep_episodes: bool = True
     horizon: int | None = None
     reward_values: ArrayLike | None = None
-    on_update: Callable[[Update], None] | None = None
-    checkpoint: str | Path | None = None
-    order: int = 2
+    callback: Callable[[ExplorationProgress], None] | None = None
+    checkpoint_dir: str | Path | None = None
+    moment_order: int = 2
 
     def __post_init__(self) -> None:
-        if self.episodes is None and self.threshold is None:
-            refuse("episodes", None, "a budget of episodes, or a threshold for V_0")
-        if self.episodes is not None:
-            object.__setattr__(self, "episodes", as_count("episodes", self.episodes, least=0))
-        as_number("failure", self.failure, above=0.0, below=1.0)
-        if self.threshold is not None:
-            as_number("threshold", self.threshold, above=0.0)
-        if self.tried is not None:
-            as_count("tried", self.tried)
-        as_count("least", self.least, least=0)
-        object.__setattr__(self, "growth", as_number("growth", self.growth, below=1e9))
-        if self.growth < 1.0:
-            refuse("growth", self.growth, "a factor of at least 1")
+        if self.num_episodes is None and self.uncertainty_threshold is None:
+            raise_input_error("num_episodes", None, "a number of episodes, or an uncertainty_threshold")
+        if self.num_episodes is not None:
+            object.__setattr__(self, "num_episodes", as_count("num_episodes", self.num_episodes, min_value=0))
+        as_number("failure_prob", self.failure_prob, above=0.0, below=1.0)
+        if self.uncertainty_threshold is not None:
+            as_number("uncertainty_threshold", self.uncertainty_threshold, above=0.0)
+        if self.min_visits is not None:
+            as_count("min_visits", self.min_visits)
+        as_count("min_episodes", self.min_episodes, min_value=0)
+        object.__setattr__(self, "replan_growth", as_number("replan_growth", self.replan_growth, below=1e9))
+        if self.replan_growth < 1.0:
+            raise_input_error("replan_growth", self.replan_growth, "a factor of at least 1")
         as_seed("seed", self.seed)
-        check_callback("on_update", self.on_update)
-        as_confidence(self.confidence)
-        as_instance("counts", self.counts, Counting)
+        check_callback("callback", self.callback)
+        as_bonus(self.bonus)
+        as_instance("counting", self.counting, CountingRule)
         for name in ("strategy", "engine"):
             if not callable(getattr(self, name)):
-                refuse(name, quoted(getattr(self, name)), "a function of rewardmix.exploration")
-        if self.checkpoint is not None:
-            object.__setattr__(self, "checkpoint", as_path("checkpoint", self.checkpoint))
-        if as_order(self.order) == 3:
+                raise_input_error(name, quote_value(getattr(self, name)), "a function of rewardmix.exploration")
+        if self.checkpoint_dir is not None:
+            object.__setattr__(self, "checkpoint_dir", as_path("checkpoint_dir", self.checkpoint_dir))
+        if as_order(self.moment_order) == 3:
             self._check_triples()
-            object.__setattr__(self, "counts", all_triples)
-        elif self.counts.order != 2:
-            refuse("counts", self.counts.name, "all_pairs or selected; order=3 counts triples")
+            object.__setattr__(self, "counting", all_triples)
+        elif self.counting.order != 2:
+            raise_input_error(
+                "counting", self.counting.name, "all_pairs or selected_pairs; moment_order=3 counts triples"
+            )
 
     def _check_triples(self) -> None:
-        """Refuse what triples are not explored with."""
-        if self.counts.ordered:
-            refuse("counts", self.counts.name, "all_pairs with order 3: triples are counted beside all pairs")
-        if self.engine is batched:
-            refuse("engine", "batched", "compiled with order 3: the batched engine draws the paper's pairs alone")
-        if isinstance(self.confidence, Theory):
-            refuse("confidence", "theory", "practical or paper(c) with order 3: its radii are proved for pairs")
+        """Raise InputError for settings that exploration of triples does not support."""
+        if self.counting.ordered:
+            raise_input_error(
+                "counting", self.counting.name, "all_pairs with moment_order=3; triples are counted with all pairs"
+            )
+        if self.engine is make_batched_engine:
+            raise_input_error(
+                "engine", "batched", "compiled with moment_order=3; the batched engine draws one pair per episode only"
+            )
+        if isinstance(self.bonus, TheoryBonus):
+            raise_input_error(
+                "bonus",
+                "theory",
+                "practical_bonus or paper_bonus with moment_order=3; its radii are proved for pairs only",
+            )
 
 
 def as_order(order: object) -> int:
-    """How many steps are counted together, 2 or 3."""
-    number = as_count("order", order)
-    if number not in ORDERS:
-        refuse("order", number, "2 for pairs, or 3 for triples")
+    """Return the moment order as an int; raise InputError unless it is 2 or 3."""
+    number = as_count("moment_order", order)
+    if number not in ORDER_PLANNERS:
+        raise_input_error("moment_order", number, "2 for pairs, or 3 for triples")
     return number
 
 
 def explore(
     env_or_model: Any,
     *,
-    episodes: int | None = None,
-    threshold: float | None = None,
-    tried: int | None = None,
-    least: int = 0,
-    failure: float = 0.05,
-    confidence: Confidence = practical,
-    counts: Counting = all_pairs,
-    strategy: Strategy = optimistic,
-    engine: EngineMaker = compiled,
-    growth: float = 1.05,
+    num_episodes: int | None = None,
+    uncertainty_threshold: float | None = None,
+    min_visits: int | None = None,
+    min_episodes: int = 0,
+    failure_prob: float = 0.05,
+    bonus: Bonus = practical_bonus,
+    counting: CountingRule = all_pairs,
+    strategy: Strategy = optimistic_strategy,
+    engine: EngineMaker = make_compiled_engine,
+    replan_growth: float = 1.05,
     seed: int = 0,
-    keep: bool = True,
+    keep_episodes: bool = True,
     horizon: int | None = None,
     reward_values: ArrayLike | None = None,
-    after: Exploration | None = None,
-    on_update: Callable[[Update], None] | None = None,
-    checkpoint: str | Path | None = None,
-    order: int = 2,
-) -> Exploration:
-    """Explore until the budget is spent or V_0 is at most the threshold. Ctrl-C returns what was gathered.
+    resume_from: ExplorationResult | None = None,
+    callback: Callable[[ExplorationProgress], None] | None = None,
+    checkpoint_dir: str | Path | None = None,
+    moment_order: int = 2,
+) -> ExplorationResult:
+    """Collect pairs (or triples) of rewards by reward-free exploration (Algorithm 2).
+
+    Exploration stops when the budget is spent or the uncertainty V_0 is at most ``uncertainty_threshold``. The plan
+    depends on counts only, not on rewards, so the moments are unbiased. Ctrl-C returns the episodes collected so far.
 
     Args:
-        env_or_model: a model, a problem's name, or a Gymnasium environment (single or vector) with Discrete spaces.
-        episodes: budget, in all: what ``after`` or a checkpoint has played counts.
-        threshold: stop once V_0 is at most this.
-        tried: stop once every action of every state that was acted in was taken this often.
-        least: episodes to play in any case before one of these counts.
-        failure: what confidence levels may fail with.
-        confidence: ``paper(c)``, ``theory`` or ``practical``.
-        counts: ``all_pairs`` or ``selected``.
-        strategy: ``optimistic``, or a baseline: ``uniformly``, ``first_order``.
-        engine: ``compiled`` or ``batched``, for models.
-        growth: counts grow by this factor between two plans; 1 plans after every episode, as the paper does.
-        seed: the same seed gives the same exploration.
-        keep: also keep the episodes themselves, as long as they fit into half a gigabyte.
-        horizon: H of an environment that does not tell its own.
-        reward_values: of an environment that does not declare them; 0 and 1 if left out.
-        after: go on where this exploration ended.
-        on_update: called now and then with an ``Update``.
-        checkpoint: a folder. What is in it is gone on with, what is gathered is saved there.
-        order: 2 explores pairs; 3 triples, which three and more types may need, in small worlds.
+        env_or_model: A model, a problem's name, or a Gymnasium environment (single or vector) with Discrete spaces.
+        num_episodes: Budget in total, including the episodes of ``resume_from`` or of a checkpoint. ``None`` means no
+            limit; then ``uncertainty_threshold`` is required.
+        uncertainty_threshold: Stop once V_0, a number in [0, 1], is at most this. ``None`` means no such rule.
+        min_visits: Stop once every action of every visited state was taken this often. ``None`` means no such rule.
+        min_episodes: Number of episodes before ``uncertainty_threshold`` and ``min_visits`` apply.
+        failure_prob: Probability that the confidence levels of the bonus are wrong.
+        bonus: Exploration bonus: ``practical_bonus``, ``theory_bonus`` or ``paper_bonus(c)``.
+        counting: Pairs that are counted: ``all_pairs`` of an episode, or ``selected_pairs`` as in the paper.
+        strategy: ``optimistic_strategy``, or a baseline: ``uniform_strategy``, ``state_action_strategy``.
+        engine: For models: ``make_compiled_engine`` or ``make_batched_engine``.
+        replan_growth: Counts grow by this factor between two plans; 1 replans after every episode, as the paper does.
+        seed: Seed of all random streams. Equal seeds give equal results.
+        keep_episodes: Store the episodes. Beyond half a gigabyte every second, fourth, ... episode is stored.
+        horizon: Maximum number of steps per episode, for an environment that does not declare it.
+        reward_values: Possible rewards, for an environment that does not declare them. ``None`` means 0 and 1.
+        resume_from: Earlier result to continue from.
+        callback: Function called with an ``ExplorationProgress`` after every batch of episodes.
+        checkpoint_dir: Folder to save progress to. If it holds a checkpoint of these settings, the run resumes from it.
+        moment_order: 2 collects pairs. 3 collects triples, which three or more types may need; only for small models.
+
+    Returns:
+        Moments, episodes, uncertainty V_0 and coverage of the exploration.
 
     Raises:
-        ExplorationError: the environment broke its own rules; the error carries what was gathered.
+        InputError: If an argument is invalid, or the problem exceeds the memory or operation limit.
+        ExplorationError: If the environment breaks its declared rules; the error carries the result so far.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> result = rm.explore("probe", num_episodes=2000, seed=1)
+        >>> result.num_episodes, round(result.uncertainty, 2)
+        (2000, 0.13)
+        >>> result.info.coverage.num_missing
+        0
+        >>> rm.explore("probe", uncertainty_threshold=0.5, seed=1).num_episodes
+        244
     """
-    asked = {name: value for name, value in locals().items() if name not in ("env_or_model", "after")}
-    return explore_with(env_or_model, ExploreSettings(**asked), after)
+    arguments = {name: value for name, value in locals().items() if name not in ("env_or_model", "resume_from")}
+    return explore_with(env_or_model, ExplorationSettings(**arguments), resume_from)
 
 
-def explore_with(env_or_model: Any, settings: ExploreSettings, after: Exploration | None = None) -> Exploration:
-    """``explore`` with its settings as one object."""
-    world = problems.as_world("env_or_model", env_or_model)
+def explore_with(
+    env_or_model: Any, settings: ExplorationSettings, after: ExplorationResult | None = None
+) -> ExplorationResult:
+    """Run ``explore`` with its settings in one object."""
+    env = problems.resolve_env_or_model("env_or_model", env_or_model)
     if after is not None:
-        as_instance("after", after, Exploration)
+        as_instance("resume_from", after, ExplorationResult)
     engine: Any
-    if isinstance(world, RewardMixingMDP):
-        sizes = world.num_states, world.num_actions, world.horizon, world.num_values
-        played_one_by_one = None if settings.engine is batched else settings.episodes
-        afford_exploration(*sizes, played_one_by_one, settings.growth)
-        engine = settings.engine(world, settings.seed, settings.keep)
+    if isinstance(env, RewardMixingMDP):
+        sizes = env.num_states, env.num_actions, env.horizon, env.num_values
+        num_simulated = None if settings.engine is make_batched_engine else settings.num_episodes
+        # The batched engine draws all episodes of a plan at once, so its cost does not grow with num_episodes.
+        check_budget_exploration(*sizes, num_simulated, settings.replan_growth)
+        engine = settings.engine(env, settings.seed, settings.keep_episodes)
     else:
-        engine = EnvironmentEngine(world, settings.seed, settings.keep, settings.horizon, settings.reward_values)
+        # A step of a Python environment costs far more than a compiled one; the budget check takes this into account.
+        engine = EnvironmentEngine(env, settings.seed, settings.keep_episodes, settings.horizon, settings.reward_values)
         sizes = *engine.sizes, engine.reward_values.size
-        afford_exploration(*sizes, settings.episodes, settings.growth, PLAYED_STEP)
-    if settings.order == 3:
-        afford_triples(*sizes, settings.episodes)
-    return _Run(world, engine, settings).finish(after)
+        check_budget_exploration(*sizes, settings.num_episodes, settings.replan_growth, ENV_STEP_COST)
+    if settings.moment_order == 3:
+        check_budget_triples(*sizes, settings.num_episodes)
+    return _ExplorationRun(env, engine, settings).finish(after)
 
 
-class _Run:
-    """One exploration under way."""
+class _ExplorationRun:
+    """Hold the state of one exploration while it runs."""
 
-    def __init__(self, world: Any, engine: Any, settings: ExploreSettings) -> None:
-        self.world, self.engine, self.settings = world, engine, settings
-        self.tally: Tally = engine.fresh_tally(settings.counts.ordered)
-        if settings.order == 3:
-            self.tally.watch_triples()
-        self.order = ORDERS[settings.order]
-        self.plan: Planned = self.order.blank(self.tally, settings.confidence, settings.failure)
+    def __init__(self, env: Any, engine: Any, settings: ExplorationSettings) -> None:
+        self.env, self.engine, self.settings = env, engine, settings
+        self.counts: RunningCounts = engine.new_counts(settings.counting.ordered)
+        if settings.moment_order == 3:
+            self.counts.enable_triples()
+        self.order = ORDER_PLANNERS[settings.moment_order]
+        self.plan: AnyPlan = self.order.make_plan(self.counts, settings.bonus, settings.failure_prob)
         self.curve: list[tuple[float, float]] = []
-        self.tried_all = False
-        self.checkpoint = None if settings.checkpoint is None else self._checkpoint(Path(settings.checkpoint))
+        self.min_visits_reached = False
+        self.checkpoint = (
+            None if settings.checkpoint_dir is None else self._open_checkpoint(Path(settings.checkpoint_dir))
+        )
 
-    def _checkpoint(self, folder: Path) -> Checkpoint:
-        """The folder to save to, with what a run that goes on from it must have in common with this one."""
+    def _open_checkpoint(self, folder: Path) -> ExplorationCheckpoint:
+        """Return the checkpoint folder, with the settings that a resumed run must share with this one."""
         settings = self.settings
-        common = settings_of(
-            world=world_digest(self.world),
+        common = normalize_settings(
+            spec_digest=env_digest(self.env),
             seed=settings.seed,
-            confidence=settings.confidence,
-            counts=settings.counts.name,
-            growth=settings.growth,
-            failure=settings.failure,
+            bonus=settings.bonus,
+            counts=settings.counting.name,
+            growth=settings.replan_growth,
+            failure_prob=settings.failure_prob,
             strategy=settings.strategy.__name__,
             engine=type(self.engine).__name__,
         )
-        return Checkpoint(folder, dict(common))
+        return ExplorationCheckpoint(folder, dict(common))
 
-    def finish(self, after: Exploration | None) -> Exploration:
-        """Go on after an earlier exploration or a checkpoint, and explore until there is a reason to stop."""
+    def finish(self, after: ExplorationResult | None) -> ExplorationResult:
+        """Continue from an earlier result or a checkpoint, and explore until a stopping rule applies."""
         self._resume(after)
         try:
-            stopped = self._loop()
+            stop_reason = self._loop()
         except KeyboardInterrupt:
-            stopped = "interrupted"
+            stop_reason = "interrupted"
+        # The episodes that were played before the environment broke its rules are valid; the error carries them.
         except InputError as error:
             raise ExplorationError(str(error), self._result("error")) from error
-        return self._result(stopped)
+        return self._result(stop_reason)
 
     def _loop(self) -> str:
-        choices, next_refresh = None, self.tally.episodes
+        """Alternate planning and playing until a stopping rule applies; return its name."""
+        choices, next_replan = None, self.counts.episodes
         while True:
-            played = self.tally.episodes
-            news = self.tally.progress[NEWS] and played >= self._patience()
-            if played >= next_refresh or news:
+            num_played = self.counts.episodes
+            # New states and doubled visits trigger a full replan as soon as the planning budget allows it. Without
+            # this trigger a plan made while all bonuses were saturated could collect no pair until the next planned
+            # replan.
+            has_new_visits = self.counts.progress[NEW_VISITS_SLOT] and num_played >= self._next_affordable_replan()
+            if num_played >= next_replan or has_new_visits:
+                # A checkpoint is written just before a full replan: the plan then follows from the counts and need not
+                # be stored.
                 self._save()
-                self._refresh()
-                next_refresh = max(played + 1, math.ceil(self.settings.growth * played))
-                if played < self.settings.least:
-                    next_refresh = min(next_refresh, self.settings.least)  # decide on up-to-date estimates
+                self._replan()
+                # Episode counts of replans grow geometrically, so planning costs O(log K) replans for K episodes.
+                next_replan = max(num_played + 1, math.ceil(self.settings.replan_growth * num_played))
+                if num_played < self.settings.min_episodes:
+                    next_replan = min(next_replan, self.settings.min_episodes)  # decide on up-to-date estimates
                 choices = self.settings.strategy(self.plan)
-            elif self.tally.outdated and played >= self._patience():
-                self.order.touch_up(self.plan, self.tally, self.settings.confidence)
+            elif self.counts.num_stale and num_played >= self._next_affordable_replan():
+                self.order.replan_stale_rows(self.plan, self.counts, self.settings.bonus)
                 choices = self.settings.strategy(self.plan)
-                if self._certain_enough:
-                    next_refresh = played
+                if self._threshold_reached:
+                    # The threshold is confirmed by a full replan before stopping: a partial replan uses an older
+                    # T-hat.
+                    next_replan = num_played
                     continue
-            self._tell()
-            if self._certain_enough:
+            self._report_progress()
+            if self._threshold_reached:
                 return "threshold"
-            if self.tried_all and played >= self.settings.least:
+            if self.min_visits_reached and num_played >= self.settings.min_episodes:
                 return "tried"
-            if self.settings.episodes is not None and played >= self.settings.episodes:
+            if self.settings.num_episodes is not None and num_played >= self.settings.num_episodes:
                 return "budget"
-            until = next_refresh if self.settings.episodes is None else min(next_refresh, self.settings.episodes)
-            self.engine.play(self.plan, choices, self.tally, until, self._patience(), self.settings.growth)
+            until = next_replan if self.settings.num_episodes is None else min(next_replan, self.settings.num_episodes)
+            self.engine.play(
+                self.plan, choices, self.counts, until, self._next_affordable_replan(), self.settings.replan_growth
+            )
 
     @property
-    def _certain_enough(self) -> bool:
-        if self.settings.threshold is None or self.tally.episodes < self.settings.least:
+    def _threshold_reached(self) -> bool:
+        """Return whether V_0 has reached the threshold and enough episodes were played."""
+        if self.settings.uncertainty_threshold is None or self.counts.episodes < self.settings.min_episodes:
             return False
-        return self.plan.uncertainty <= self.settings.threshold
+        return self.plan.uncertainty <= self.settings.uncertainty_threshold
 
-    def _refresh(self) -> None:
-        self.order.refresh(self.plan, self.tally, self.settings.confidence, self.settings.growth)
-        if self.settings.tried is not None and self.tally.episodes > 0:
-            visits = self.tally.visits.reshape(self.tally.num_states, -1)
-            self.tried_all = bool(visits[visits.any(axis=1)].min() >= self.settings.tried)
-        self.curve.append((float(self.tally.episodes), self.plan.uncertainty))
+    def _replan(self) -> None:
+        """Replan everything, check ``min_visits`` and append a point to the uncertainty curve."""
+        self.order.replan(self.plan, self.counts, self.settings.bonus, self.settings.replan_growth)
+        if self.settings.min_visits is not None and self.counts.episodes > 0:
+            # States that no episode has acted in do not count: they may be unreachable.
+            visits = self.counts.visits.reshape(self.counts.num_states, -1)
+            self.min_visits_reached = bool(visits[visits.any(axis=1)].min() >= self.settings.min_visits)
+        self.curve.append((float(self.counts.episodes), self.plan.uncertainty))
 
-    def _patience(self) -> int:
-        """The number of episodes at which the allowance has room for another plan."""
-        allowance = ALLOWANCE * (max(1, self.tally.num_x // 3) if self.settings.order == 3 else 1)
-        return int(self.plan.cost - allowance) // (RATE * int(self.tally.horizon))
+    def _next_affordable_replan(self) -> int:
+        """Return the number of episodes at which the planning budget allows another plan."""
+        initial_budget = INITIAL_PLANNING_BUDGET * (
+            max(1, self.counts.num_state_actions // 3) if self.settings.moment_order == 3 else 1
+        )
+        return int(self.plan.operations - initial_budget) // (PLANNING_BUDGET_PER_STEP * int(self.counts.horizon))
 
-    def _tell(self) -> None:
-        if self.settings.on_update is not None:
-            pairs = int(self.tally.progress[USED])
-            self.settings.on_update(
-                Update(
-                    self.tally.episodes, self.plan.uncertainty, self.settings.episodes, self.settings.threshold, pairs
+    def _report_progress(self) -> None:
+        """Call the callback with the progress so far."""
+        if self.settings.callback is not None:
+            pairs = int(self.counts.progress[USED_SLOT])
+            self.settings.callback(
+                ExplorationProgress(
+                    self.counts.episodes,
+                    self.plan.uncertainty,
+                    self.settings.num_episodes,
+                    self.settings.uncertainty_threshold,
+                    pairs,
                 )
             )
 
-    def _result(self, stopped: str) -> Exploration:
-        if not self.curve or self.curve[-1][0] != self.tally.episodes:
-            self._refresh()
-        if not self.engine.exact_resume:  # otherwise the last checkpoint leads back to this very point
+    def _result(self, stop_reason: str) -> ExplorationResult:
+        """Replan from the final counts, save a last checkpoint and assemble the result."""
+        # V_0 of the result must belong to the final counts, not to those of the last replan.
+        if not self.curve or self.curve[-1][0] != self.counts.episodes:
+            self._replan()
+        if not self.engine.resumes_exactly:  # otherwise resuming from the last checkpoint reproduces this state
             self._save(final=True)
-        moments = self.tally.moments()
+        moments = self.counts.moments()
         info = ExplorationInfo(
-            stopped,
-            self.settings.confidence.name,
-            self.settings.confidence.guarantee + (OF_TRIPLES if self.settings.order == 3 else ""),
-            self.settings.counts.name,
-            self.settings.growth,
+            stop_reason,
+            self.settings.bonus.name,
+            self.settings.bonus.guarantee + (TRIPLES_GUARANTEE_NOTE if self.settings.moment_order == 3 else ""),
+            self.settings.counting.name,
+            self.settings.replan_growth,
             np.array(self.curve).reshape(-1, 2),
-            self.plan.refreshes,
-            self.plan.rows_planned,
+            self.plan.num_replans,
+            self.plan.num_rows_planned,
             moments,
-            self.world if isinstance(self.world, RewardMixingMDP) else None,
+            self.env if isinstance(self.env, RewardMixingMDP) else None,
         )
-        gathered = self.engine.gathered(self.tally.episodes)
-        return Exploration(
-            moments, self.tally.episodes, self.plan.uncertainty, gathered, self.engine.stream.copy(), info
+        episodes = self.engine.collect_episodes(self.counts.episodes)
+        return ExplorationResult(
+            moments, self.counts.episodes, self.plan.uncertainty, episodes, self.engine.rng_state.copy(), info
         )
 
-    def _resume(self, after: Exploration | None) -> None:
+    def _resume(self, after: ExplorationResult | None) -> None:
+        """Load the longer of the checkpoint and the earlier result into the counts, the engine and the plan."""
         saved = self.checkpoint.load() if self.checkpoint else None
-        if after is not None and (saved is None or saved.moments.episodes < after.episodes):
-            saved = Saved(after.moments, after.stream, np.empty((0, 2)), {}, after.gathered)
+        if after is not None and (saved is None or saved.moments.num_episodes < after.num_episodes):
+            saved = ExplorationState(after.moments, after.rng_state, np.empty((0, 2)), {}, after.episodes)
         if saved is None:
             return
-        self.tally.add(saved.moments)
-        self.engine.stream[:] = saved.stream
+        self.counts.add(saved.moments)
+        self.engine.rng_state[:] = saved.rng_state
         if hasattr(self.engine, "restore"):
-            self.engine.restore(saved.episodes, saved.moments.episodes)
-        if isinstance(self.engine, EnvironmentEngine) and saved.moments.episodes:
-            self.engine.go_on(self.settings.seed, saved.moments.episodes)
-        self.curve = [(float(k), float(v)) for k, v in saved.curve]
-        for name, number in saved.numbers.items():
+            self.engine.restore(saved.episodes, saved.moments.num_episodes)
+        # The generator inside an environment cannot be stored. A resumed run draws from a stream of its own, so that
+        # it does not repeat the random numbers of the episodes already counted.
+        if isinstance(self.engine, EnvironmentEngine) and saved.moments.num_episodes:
+            self.engine.continue_from(self.settings.seed, saved.moments.num_episodes)
+        self.curve = [(float(k), float(v)) for k, v in saved.uncertainty_curve]
+        for name, number in saved.plan_counters.items():
             setattr(self.plan, name, number)
 
     def _save(self, final: bool = False) -> None:
-        if self.checkpoint is None or not (final or self.checkpoint.due):
+        """Write a checkpoint if one is due, or if ``final``."""
+        if self.checkpoint is None or not (final or self.checkpoint.is_due):
             return
-        numbers = {name: int(getattr(self.plan, name)) for name in NUMBERS}
-        moments: Moments = self.tally.moments()
-        gathered = self.engine.gathered(self.tally.episodes)
+        counters = {name: int(getattr(self.plan, name)) for name in PLAN_COUNTERS}
+        moments: Moments = self.counts.moments()
+        episodes = self.engine.collect_episodes(self.counts.episodes)
         curve = np.array(self.curve).reshape(-1, 2)
-        self.checkpoint.save(Saved(moments, self.engine.stream, curve, numbers, gathered))
+        self.checkpoint.save(ExplorationState(moments, self.engine.rng_state, curve, counters, episodes))

@@ -1,18 +1,18 @@
-"""Algorithm 2, line by line, in plain Python: slow, and the oracle of the engines.
+"""Run Algorithm 2 line by line in plain Python: the slow reference to which tests compare the engines.
 
 The augmented MDP is written as in the paper, with states (i, v, s), i the slot and v = (v1, v2) the picks, actions
 (a, z), and the rule (eq:augment_rule). Departures from the printed algorithm, each on purpose, by their numbers in
 docs/paper.md:
 
-2. mu-hat is stored as a table of outcome counts; the printed update of the mean lacks a factor 1/n.
+2. mu-hat is stored as a table of reward counts; the printed update of the mean lacks a factor 1/n.
 3. K in the confidence levels is the number of episodes so far; the paper uses it before it is known.
 4. T-hat of an x that was never left is undefined; its bonus is 1, and its sum over next states is taken as 0.
 5. V_0 is clipped at 1, as Q is.
 6. Of equal Q the x with the fewest visits is played, then the lowest action, z = 1 before z = 0.
-7. p_+ is estimated from at most one visit of x in an episode: repeated visits share the context.
-8. With ``all_pairs`` every unordered pair of first visits is a sample, not the picked one alone.
-9. Scaled confidence settings multiply b_T by the largest value that may follow; see ``bonuses``.
-32. The practical setting counts an unseen pair more than one that is barely known; see ``bonuses``.
+7. p_+ is estimated from at most one visit of x in an episode: repeated visits share the type.
+8. With ``all_pairs`` every unordered pair of first visits is a sample, not only the picked one.
+9. Bonuses that scale with the value multiply b_T by the largest value that may follow; see ``bonuses``.
+32. ``practical_bonus`` counts an unobserved pair more than a pair with few samples; see ``bonuses``.
 33. With ``all_triples`` there is a third slot for picks: v = (v1, v2, v3), and the bonus is that of a triple.
 """
 
@@ -26,38 +26,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix.exploration.bonuses import Confidence, Size
-from rewardmix.exploration.exploration_kernels import halves
-from rewardmix.exploration.tally import Counting
+from rewardmix.exploration.bonuses import Bonus, ProblemSize
+from rewardmix.exploration.exploration_kernels import draw_two_uniforms
+from rewardmix.exploration.running_counts import CountingRule
 from rewardmix.model import RewardMixingMDP
-from rewardmix.simulation_kernels import Tables, next_place
+from rewardmix.simulation_kernels import SamplingTables, sample_entry
 
 Picks = tuple[int | None, ...]
 
 
-class Reference:
-    """The state of the algorithm, in dictionaries.
+class Algorithm2Reference:
+    """Hold the state of the algorithm in dictionaries.
 
     Attributes:
-        n: samples of each pair; key (x1, x2) in order for ``selected``, sorted for ``all_pairs``. Of each triple for
-            ``all_triples``, key (x1, x2, x3) sorted.
-        tables: outcomes of each pair, key (x1, x2, z1, z2).
-        triples: outcomes of each triple, key (x1, x2, x3, z1, z2, z3).
-        outcomes: outcomes of each x, key (x, z).
-        moves: moves, key (x, s').
-        starts: first states.
+        n: Samples of each pair; key (x1, x2) in order for ``selected_pairs``, sorted for ``all_pairs``. For
+            ``all_triples``, samples of each triple, key (x1, x2, x3) sorted.
+        tables: Reward counts of each pair, key (x1, x2, z1, z2).
+        triples: Reward counts of each triple, key (x1, x2, x3, z1, z2, z3).
+        reward_counts: Reward counts of each x, key (x, z).
+        transitions: Transition counts, key (x, s').
+        starts: Counts of initial states.
         visits: n(x).
         curve: V_0 after each episode, 1 before the first.
     """
 
-    def __init__(self, model: RewardMixingMDP, confidence: Confidence, counts: Counting, failure: float) -> None:
-        self.model, self.confidence, self.counts, self.failure = model, confidence, counts, failure
-        self.nobody: Picks = (None,) * counts.order
+    def __init__(self, model: RewardMixingMDP, bonus: Bonus, counts: CountingRule, failure_prob: float) -> None:
+        self.model, self.bonus, self.counts, self.failure_prob = model, bonus, counts, failure_prob
+        self.no_picks: Picks = (None,) * counts.order
         self.n: dict[tuple[int, ...], int] = {}
         self.tables: dict[tuple[int, int, int, int], int] = {}
         self.triples: dict[tuple[int, ...], int] = {}
-        self.outcomes: dict[tuple[int, int], int] = {}
-        self.moves: dict[tuple[int, int], int] = {}
+        self.reward_counts: dict[tuple[int, int], int] = {}
+        self.transitions: dict[tuple[int, int], int] = {}
         self.starts: dict[int, int] = {}
         self.visits = [0] * (model.num_states * model.num_actions)
         self.episodes = 0
@@ -69,30 +69,32 @@ class Reference:
     def plan(self) -> None:
         """Update Q and V from the counts (eq:update_q2, eq:optimistic_value)."""
         model = self.model
-        counted = self.failure, self.episodes, model.num_values
-        size = Size(*_sizes(model), model.num_states, *counted)  # departure 3
-        n, visits = dict(self.n), list(self.visits)  # as they are now: Q is worked out while an episode is counted
-        b_move = [float(self.confidence.move(count, size)) for count in visits]
-        seen = {x: sorted((s, c) for (y, s), c in self.moves.items() if y == x) for x in range(len(self.visits))}
+        counts = self.failure_prob, self.episodes, model.num_values
+        size = ProblemSize(*_sizes(model), model.num_states, *counts)  # departure 3
+        n, visits = dict(self.n), list(self.visits)  # copies: Q is evaluated lazily, while an episode is being counted
+        b_transition = [float(self.bonus.transition(count, size)) for count in visits]
+        successors = {
+            x: sorted((s, c) for (y, s), c in self.transitions.items() if y == x) for x in range(len(self.visits))
+        }
 
         @cache
         def bonus(*picks: int) -> float:
             key = picks if self.counts.ordered else tuple(sorted(picks))
-            return float(self.confidence.pair(n.get(key, 0), size))
+            return float(self.bonus.pair(n.get(key, 0), size))
 
         @cache
         def q(t: int, i: int, v: Picks, s: int, a: int, z: int) -> float:
             x = s * model.num_actions + a
-            i_next, v_next = augmented_rule(i, v, x, z)
+            i_next, v_next = next_slot_and_picks(i, v, x, z)
             total = 0.0
-            for s_next, count in seen[x]:
+            for s_next, count in successors[x]:
                 total += count * value(t + 1, i_next, v_next, s_next)
             follow = total / visits[x] if visits[x] else 0.0  # departure 4
-            if self.confidence.scaled:  # departure 9
+            if self.bonus.scales_with_value:  # departure 9
                 top = max(value(t + 1, i_next, v_next, s_next) for s_next in range(model.num_states))
-                follow = min(top, follow + b_move[x] * top)
+                follow = min(top, follow + b_transition[x] * top)
             else:
-                follow = follow + b_move[x]
+                follow = follow + b_transition[x]
             reward = bonus(*v_next) if i == len(v) and z == 1 else 0.0
             return min(1.0, reward + follow)
 
@@ -112,74 +114,75 @@ class Reference:
         self.q, self.value, self.act = q, value, act
         self.uncertainty = self._start_value(size)
 
-    def _start_value(self, size: Size) -> float:
+    def _start_value(self, size: ProblemSize) -> float:
+        """Compute V_0 from nu-hat and the value of the first slot."""
         if self.episodes == 0:
             return 1.0
-        values = [self.value(0, 1, self.nobody, s) for s in range(self.model.num_states)]
+        values = [self.value(0, 1, self.no_picks, s) for s in range(self.model.num_states)]
         expected = 0.0
         for s, count in sorted(self.starts.items()):
             expected += count * values[s]  # not ``sum``, which compensates since Python 3.12
         expected /= self.episodes
-        bonus = float(self.confidence.start(size))
+        bonus = float(self.bonus.initial(size))
         top = max(values)  # departure 5: at most 1
-        optimistic = min(top, expected + bonus * top) if self.confidence.scaled else expected + bonus
-        return min(1.0, self.confidence.unseen * optimistic)  # departure 32
+        optimistic = min(top, expected + bonus * top) if self.bonus.scales_with_value else expected + bonus
+        return min(1.0, self.bonus.unseen_pair_weight * optimistic)  # departure 32
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
     def run(self, episodes: int, stream: NDArray[np.uint64], threshold: float = -1.0) -> None:
-        """While V_0 > threshold: play an episode, count, plan."""
-        tables = Tables.of(self.model)
+        """Repeat while V_0 > threshold: play an episode, count it, plan."""
+        tables = SamplingTables.from_model(self.model)
         while self.uncertainty > threshold and self.episodes < episodes:
-            steps = self.play(tables, lambda: halves(stream))
+            steps = self.play(tables, lambda: draw_two_uniforms(stream))
             self.count(steps)
             self.plan()
             self.curve.append(self.uncertainty)
 
     def play(self, tables: Any, draw: Callable[[], tuple[float, float]]) -> list[tuple[int, int, int, int]]:
-        """One episode: (s, a, outcome, z) of each step. The context m stays in here."""
+        """Play one episode; return (s, a, reward index, z) of each step. The type m stays inside."""
         upper, lower = draw()
-        s, m = _pick(tables.initial, upper), _pick(tables.contexts, lower)
+        s, m = _pick(tables.initial, upper), _pick(tables.type_cumulative, lower)
         self.starts[s] = self.starts.get(s, 0) + 1
         i: int = 1
-        v = self.nobody
+        v = self.no_picks
         steps = []
         for t in range(self.model.horizon):
             a, z = self.act(t, i, v, s)
             x = s * self.model.num_actions + a
             upper, lower = draw()
             steps.append((s, a, _pick(tables.rewards[m, x], lower), z))
-            s_next = int(tables.successors[next_place(tables, x, upper)])
-            self.moves[x, s_next] = self.moves.get((x, s_next), 0) + 1
+            s_next = int(tables.next_states[sample_entry(tables, x, upper)])
+            self.transitions[x, s_next] = self.transitions.get((x, s_next), 0) + 1
             self.visits[x] += 1
-            i, v = augmented_rule(i, v, x, z)
+            i, v = next_slot_and_picks(i, v, x, z)
             s = s_next
         self.episodes += 1
         return steps
 
     def count(self, steps: list[tuple[int, int, int, int]]) -> None:
-        """Update the outcome counts with the samples of one episode."""
-        visited = [(s * self.model.num_actions + a, outcome) for s, a, outcome, _ in steps]
+        """Update the reward counts with the samples of one episode."""
+        visited = [(s * self.model.num_actions + a, reward_index) for s, a, reward_index, _ in steps]
         if self.counts.ordered:
             picked = [visited[t] for t, (_, _, _, z) in enumerate(steps) if z == 1][:2]
-            for k, (x, outcome) in enumerate(picked):
+            for k, (x, reward_index) in enumerate(picked):
                 if k == 0 or x != picked[0][0]:  # departure 7
-                    _add(self.outcomes, (x, outcome))
+                    _add(self.reward_counts, (x, reward_index))
             if len(picked) == 2:
                 self._add_pair(picked[0], picked[1])
             return
         first: dict[int, int] = {}  # departures 7 and 8: first visits, and every pair of them
         second: dict[int, int] = {}
         third: dict[int, int] = {}
-        for x, outcome in visited:
+        for x, reward_index in visited:
             if x not in first:
-                first[x] = outcome
+                first[x] = reward_index
             elif x not in second:
-                second[x] = outcome
+                second[x] = reward_index
             elif x not in third:
-                third[x] = outcome
+                third[x] = reward_index
         for x in first:
-            _add(self.outcomes, (x, first[x]))
+            _add(self.reward_counts, (x, first[x]))
             if x in second:
                 self._add_pair((x, first[x]), (x, second[x]))
             for y in first:
@@ -188,26 +191,26 @@ class Reference:
 
         if self.counts.order == 3:  # departure 33
             for triple in combinations_with_replacement(sorted(first), 3):
-                shown = [(first, second, third)[triple[:i].count(x)].get(x) for i, x in enumerate(triple)]
-                if None not in shown:
+                reward_indices = [(first, second, third)[triple[:i].count(x)].get(x) for i, x in enumerate(triple)]
+                if None not in reward_indices:
                     _add(self.n, triple)
-                    _add(self.triples, (*triple, *shown))
+                    _add(self.triples, (*triple, *reward_indices))
 
-    def _add_pair(self, one: tuple[int, int], two: tuple[int, int]) -> None:
+    def _add_pair(self, first: tuple[int, int], second: tuple[int, int]) -> None:
         if self.counts.order == 2:
-            _add(self.n, (one[0], two[0]))
-        _add(self.tables, (one[0], two[0], one[1], two[1]))  # departure 2: counts, not a running mean
+            _add(self.n, (first[0], second[0]))
+        _add(self.tables, (first[0], second[0], first[1], second[1]))  # departure 2: counts, not a running mean
 
 
-def augmented_rule(i: int, v: Picks, x: int, z: int) -> tuple[int, Picks]:
-    """The next slot and picks (eq:augment_rule)."""
+def next_slot_and_picks(i: int, v: Picks, x: int, z: int) -> tuple[int, Picks]:
+    """Return the next slot and picks (eq:augment_rule)."""
     if z == 0 or i > len(v):
         return i, v
     return i + 1, (*v[: i - 1], x, *v[i:])
 
 
 def _choices(i: int, v: Picks) -> tuple[int, ...]:
-    """In the last slot picking changes nothing; it is left out, so that ties do not depend on it."""
+    """Return the allowed z: in the last slot picking changes nothing, and is left out so that ties ignore it."""
     return (0,) if i > len(v) else (1, 0)
 
 

@@ -1,11 +1,11 @@
-"""Kernels of the augmented MDP of triples: plan rows, look bonuses up, and play plans.
+"""Plan rows, look up bonuses and play plans in the augmented MDP of triples (compiled kernels).
 
 Choices are one dense table of rows (R, H, S), by what was picked so far:
 
-    0                        nothing
-    1 + x                    x
-    1 + X + place of {x, y}  x and y, in either order; see ``place_of``
-    R - 1                    all three
+    0                            nothing
+    1 + x                        x
+    1 + X + pair_index of {x, y} x and y, in either order
+    R - 1                        all three
 """
 
 from __future__ import annotations
@@ -15,45 +15,51 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.jit import deferred, kernel
-from rewardmix._core.pair_counting import (
-    DIRTY,
-    EPISODES,
-    KEY,
-    LIMIT,
-    NEVER,
-    NEWS,
-    SAMPLES,
-    USED,
+from rewardmix._core.jit import kernel, lazy_jit
+from rewardmix._core.pair_count_kernels import (
+    EPISODES_SLOT,
+    KEY_COLUMN,
+    LIMIT_COLUMN,
+    NEW_VISITS_SLOT,
+    NO_LIMIT_COUNT,
+    SAMPLES_COLUMN,
+    STALE_SLOT,
+    USED_SLOT,
     count_all_pairs,
-    slot_of,
+    find_slot,
 )
-from rewardmix._core.triple_counting import count_all_triples
-from rewardmix._core.xoshiro import advance, pick
-from rewardmix.exploration.exploration_kernels import ANY, count_visit, high, low, plan_slot
-from rewardmix.simulation_kernels import next_place
+from rewardmix._core.triple_count_kernels import count_all_triples
+from rewardmix._core.xoshiro import advance, sample_cumulative
+from rewardmix.exploration.exploration_kernels import (
+    RANDOM_ACTION,
+    count_visit,
+    lower_half_uniform,
+    plan_slot,
+    upper_half_uniform,
+)
+from rewardmix.simulation_kernels import sample_entry
 
 
 class TripleChoices(NamedTuple):
-    """What to play; ``triple_choice`` looks it up."""
+    """Hold what to play; ``triple_choice`` reads it."""
 
     rows: NDArray[np.int16]  # (R, H, S), or (1, H, S) where nothing is ever picked
 
 
 @kernel
-def place_of(x: Any, y: Any, num_x: Any) -> Any:
-    """Number of the pair x <= y among all X (X + 1) / 2."""
-    return x * num_x - x * (x - 1) // 2 + y - x
+def pair_index(x: Any, y: Any, num_state_actions: Any) -> Any:
+    """Return the index of the pair x <= y among all X (X + 1) / 2 pairs."""
+    return x * num_state_actions - x * (x - 1) // 2 + y - x
 
 
-@deferred(lambda *_: 8)
-def triple_choice(choices: Any, num_x: Any, picked: Any, one: Any, other: Any, t: Any, s: Any) -> Any:
-    """The choice in s at step t, when so many steps are picked, of them ``one`` and ``other`` as the first two."""
+@lazy_jit(lambda *_: 8)
+def triple_choice(choices: Any, num_state_actions: Any, picked: Any, x1: Any, x2: Any, t: Any, s: Any) -> Any:
+    """Look up the choice in state s at step t after ``picked`` picks, the first two of which are given."""
     row = 0
     if picked == 1:
-        row = 1 + one
+        row = 1 + x1
     elif picked == 2:
-        row = 1 + num_x + place_of(min(one, other), max(one, other), num_x)
+        row = 1 + num_state_actions + pair_index(min(x1, x2), max(x1, x2), num_state_actions)
     elif picked == 3:
         row = choices.rows.shape[0] - 1
     return np.int64(choices.rows[row, t, s])
@@ -64,63 +70,67 @@ def triple_choice(choices: Any, num_x: Any, picked: Any, one: Any, other: Any, t
 
 
 @kernel
-def triple_samples(records: Any, multiplier: Any, shift: Any, num_x: Any, ones: Any, others: Any, out: Any) -> None:
-    """``out`` (B, X): samples of each triple {one, other, x}, for pairs one <= other."""
-    for b in range(ones.size):
-        one, other = ones[b], others[b]
-        for x in range(num_x):
-            if x <= one:
-                key = (x * num_x + one) * num_x + other
-            elif x <= other:
-                key = (one * num_x + x) * num_x + other
+def triple_samples(
+    records: Any, multiplier: Any, shift: Any, num_state_actions: Any, x1s: Any, x2s: Any, out: Any
+) -> None:
+    """Fill ``out`` (B, X) with the samples of each triple {x1, x2, x}, for pairs x1 <= x2."""
+    for b in range(x1s.size):
+        x1, x2 = x1s[b], x2s[b]
+        for x in range(num_state_actions):
+            # Keys are sorted triples, so x is put in its position among x1 <= x2.
+            if x <= x1:
+                key = (x * num_state_actions + x1) * num_state_actions + x2
+            elif x <= x2:
+                key = (x1 * num_state_actions + x) * num_state_actions + x2
             else:
-                key = (one * num_x + other) * num_x + x
-            slot = slot_of(records, key, multiplier, shift)
-            out[b, x] = records[slot, SAMPLES] if records[slot, KEY] == key else 0
+                key = (x1 * num_state_actions + x2) * num_state_actions + x
+            slot = find_slot(records, key, multiplier, shift)
+            out[b, x] = records[slot, SAMPLES_COLUMN] if records[slot, KEY_COLUMN] == key else 0
 
 
 @kernel
-def set_triple_limits(records: Any, growth: Any, known: Any, num_x: Any, touched: Any) -> None:
-    """After all was planned anew: when the next plan is due for each triple, and which pairs have a known one."""
+def set_triple_limits(records: Any, growth: Any, saturation_count: Any, num_state_actions: Any, touched: Any) -> None:
+    """Set the sample count at which each triple becomes stale; mark pairs with a known triple in ``touched``."""
     for i in range(records.shape[0]):
-        if records[i, KEY] >= 0:
-            samples = records[i, SAMPLES]
-            records[i, LIMIT] = max(samples + 1, np.int64(np.ceil(growth * max(samples, known))))
-            if samples > known:
-                front, w = records[i, KEY] // num_x, records[i, KEY] % num_x
-                x, y = front // num_x, front % num_x
+        if records[i, KEY_COLUMN] >= 0:
+            samples = records[i, SAMPLES_COLUMN]
+            records[i, LIMIT_COLUMN] = max(samples + 1, np.int64(np.ceil(growth * max(samples, saturation_count))))
+            if samples > saturation_count:
+                front, w = records[i, KEY_COLUMN] // num_state_actions, records[i, KEY_COLUMN] % num_state_actions
+                x, y = front // num_state_actions, front % num_state_actions
                 touched[x, y] = touched[x, w] = touched[y, w] = True
 
 
 @kernel
-def plan_third(
-    hat: Any, after_last: Any, everywhere: Any, ones: Any, others: Any, bonuses: Any, rows: Any, after_pair: Any
+def plan_third_slot(
+    hat: Any, after_last: Any, all_states: Any, x1s: Any, x2s: Any, bonuses: Any, rows: Any, after_pair: Any
 ) -> None:
-    """The third slot after each pair one <= other, where picking x is worth ``bonuses`` (B, X) besides.
+    """Plan the third slot after each pair x1 <= x2, where picking x is worth ``bonuses`` (B, X) more.
 
     Fills the rows of the pairs, and ``after_pair`` (X, H, X): [x1, t, x2] is the value of what follows when x2 is
     picked at t as the second, after x1.
     """
-    horizon, num_x = after_last.shape
-    after, value = np.empty((horizon, num_x)), np.empty(everywhere.size)
-    for b in range(ones.size):
-        one, other = ones[b], others[b]
-        row = rows[1 + num_x + place_of(one, other, num_x)]
-        plan_slot(hat, bonuses[b], after_last, everywhere, row, after, value)
+    horizon, num_state_actions = after_last.shape
+    after, value = np.empty((horizon, num_state_actions)), np.empty(all_states.size)
+    for b in range(x1s.size):
+        x1, x2 = x1s[b], x2s[b]
+        row = rows[1 + num_state_actions + pair_index(x1, x2, num_state_actions)]
+        plan_slot(hat, bonuses[b], after_last, all_states, row, after, value)
         for t in range(horizon):
-            after_pair[one, t, other] = after[t, other]
-            after_pair[other, t, one] = after[t, one]
+            # The order of the two picks does not matter, so one plan serves both.
+            after_pair[x1, t, x2] = after[t, x2]
+            after_pair[x2, t, x1] = after[t, x1]
 
 
 @kernel
-def plan_second(
-    hat: Any, nothing: Any, after_pair: Any, everywhere: Any, firsts: Any, rows: Any, after_second: Any
+def plan_second_slot(
+    hat: Any, empty: Any, after_pair: Any, all_states: Any, firsts: Any, rows: Any, after_second: Any
 ) -> None:
-    """The second slot after each of ``firsts``; fills their rows and their columns of ``after_second`` (H, X)."""
-    horizon, num_x = after_second.shape
-    after, value = np.empty((horizon, num_x)), np.empty(everywhere.size)
+    """Plan the second slot after each of ``firsts``; fill their rows and their columns of ``after_second`` (H, X)."""
+    horizon, num_state_actions = after_second.shape
+    after, value = np.empty((horizon, num_state_actions)), np.empty(all_states.size)
     for first in firsts:
-        plan_slot(hat, nothing, after_pair[first], everywhere, rows[1 + first], after, value)
+        plan_slot(hat, empty, after_pair[first], all_states, rows[1 + first], after, value)
         for t in range(horizon):
             after_second[t, first] = after[t, first]
 
@@ -129,97 +139,111 @@ def plan_second(
 # Playing
 
 
-def _to_play(tables: Any, choices: Any, counts: Any, triples: Any, kept: Any, stream: Any, until: Any, *_: Any) -> Any:
-    """Steps of Python that the episodes until ``until`` take."""
-    return 8 * max(until - counts.progress[EPISODES], 0) * choices.rows.shape[1]
+def _remaining_cost(
+    tables: Any, choices: Any, counts: Any, triples: Any, storage: Any, stream: Any, until: Any, *_: Any
+) -> Any:
+    """Estimate the Python steps that the episodes until ``until`` take."""
+    return 8 * max(until - counts.progress[EPISODES_SLOT], 0) * choices.rows.shape[1]
 
 
-@deferred(_to_play, left=_to_play)
+@lazy_jit(_remaining_cost, unused=_remaining_cost)
 def play_triples(
     tables: Any,
     choices: Any,
     counts: Any,
     triples: Any,
-    kept: Any,
+    storage: Any,
     stream: Any,
     until: Any,
-    patience: Any,
+    replan_after: Any,
     capacity: Any,
     triple_capacity: Any,
     growth: Any,
     limit: Any,
 ) -> None:
-    """``play_choices`` with three picks: all pairs are counted, and all triples, which alone call for new plans."""
+    """Play episodes of a model with three picks each, and count all pairs and all triples.
+
+    Only triples mark rows of the plan as stale. Stops for the reasons given in ``play_choices``, and when the triple
+    table might overflow.
+    """
     horizon, num_values = choices.rows.shape[1], tables.rewards.shape[2]
-    num_x = counts.mark.size
-    num_actions = num_x // choices.rows.shape[2]
-    most, most_triples = horizon * (horizon + 1) // 2, horizon * (horizon + 1) * (horizon + 2) // 6
-    keeping = kept.states.shape[0] > 0
-    xs, zs, room = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty((3, horizon), np.int64)
-    seen, visits = np.empty(horizon, np.int64), np.empty((horizon, 3), np.int64)
+    num_state_actions = counts.last_visit_mark.size
+    num_actions = num_state_actions // choices.rows.shape[2]
+    max_pairs, max_triples = horizon * (horizon + 1) // 2, horizon * (horizon + 1) * (horizon + 2) // 6
+    stores_episodes = storage.states.shape[0] > 0
+    xs, zs, scratch = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty((3, horizon), np.int64)
+    distinct, visits = np.empty(horizon, np.int64), np.empty((horizon, 3), np.int64)
+    # The generator's state is kept in local variables, which stay in registers, and is written back at the end.
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
-    while counts.progress[EPISODES] < until and counts.progress[USED] + most <= capacity:
-        if triples.progress[USED] + most_triples > triple_capacity:
+    while counts.progress[EPISODES_SLOT] < until and counts.progress[USED_SLOT] + max_pairs <= capacity:
+        if triples.progress[USED_SLOT] + max_triples > triple_capacity:
             break
-        k = counts.progress[EPISODES]
-        keep, at = keeping and k % kept.every == 0, k // kept.every
-        if keep and at >= kept.states.shape[0]:
+        k = counts.progress[EPISODES_SLOT]
+        keep, row = stores_episodes and k % storage.keep_every == 0, k // storage.keep_every
+        if keep and row >= storage.states.shape[0]:
             break
         word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-        s, m = pick(tables.initial, high(word)), pick(tables.contexts, low(word))
-        counts.starts[s] += 1
-        picked, one, other = 0, 0, 0
+        s = sample_cumulative(tables.initial, upper_half_uniform(word))
+        m = sample_cumulative(tables.type_cumulative, lower_half_uniform(word))
+        counts.initial_counts[s] += 1
+        picked, x1, x2 = 0, 0, 0
         for t in range(horizon):
-            code = triple_choice(choices, num_x, picked, one, other, t, s)
-            if code == ANY:
+            code = triple_choice(choices, num_state_actions, picked, x1, x2, t, s)
+            if code == RANDOM_ACTION:
                 word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
-                code = 2 * np.int64(high(word) * num_actions) + 1
+                code = 2 * np.int64(upper_half_uniform(word) * num_actions) + 1
             word, s0, s1, s2, s3 = advance(s0, s1, s2, s3)
             x = s * num_actions + (code >> 1)
-            u, z = low(word), 0
+            u, z = lower_half_uniform(word), 0
+            # Inverse transform sampling: the index of the reward is the number of cumulative probabilities that u has
+            # reached.
             for i in range(num_values - 1):
                 z += u >= tables.rewards[m, x, i]
-            place = next_place(tables, x, high(word))
-            counts.moves[place] += 1
+            entry = sample_entry(tables, x, upper_half_uniform(word))
+            counts.transition_counts[entry] += 1
             count_visit(counts, x)
             if keep:
-                kept.states[at, t], kept.actions[at, t], kept.outcomes[at, t] = s, code >> 1, z
-            s = np.int64(tables.successors[place])
+                storage.states[row, t], storage.actions[row, t], storage.reward_indices[row, t] = s, code >> 1, z
+            s = np.int64(tables.next_states[entry])
             xs[t], zs[t] = x, z
             if code & 1 == 0 and picked < 3:
                 if picked == 0:
-                    one = x
+                    x1 = x
                 elif picked == 1:
-                    other = x
+                    x2 = x
                 picked += 1
         if keep:
-            kept.states[at, horizon] = s
-        count_all_pairs(counts, xs, zs, horizon, 1.0, NEVER, room)
-        count_all_triples(triples, num_x, num_values, xs, zs, horizon, growth, limit, seen, visits)
-        counts.progress[EPISODES] += 1
-        if triples.progress[DIRTY] + counts.progress[NEWS] > 0 and counts.progress[EPISODES] >= patience:
+            storage.states[row, horizon] = s
+        # With this limit pairs are counted but mark no row as stale.
+        count_all_pairs(counts, xs, zs, horizon, 1.0, NO_LIMIT_COUNT, scratch)
+        count_all_triples(triples, num_state_actions, num_values, xs, zs, horizon, growth, limit, distinct, visits)
+        counts.progress[EPISODES_SLOT] += 1
+        if (
+            triples.progress[STALE_SLOT] + counts.progress[NEW_VISITS_SLOT] > 0
+            and counts.progress[EPISODES_SLOT] >= replan_after
+        ):
             break
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
 
 
 @kernel
-def count_played_triples(
+def count_env_triples(
     triples: Any,
     num_states: Any,
     totals: Any,
     states: Any,
     actions: Any,
-    outcomes: Any,
+    reward_indices: Any,
     lengths: Any,
     growth: Any,
     limit: Any,
 ) -> None:
-    """Count the triples of episodes that were played elsewhere; ``totals`` (X, Z) has the sizes of the world."""
-    num_x, num_values = totals.shape
-    num_actions, horizon = num_x // num_states, actions.shape[1]
+    """Count the triples of episodes of an environment; the shape of ``totals`` is (X, Z)."""
+    num_state_actions, num_values = totals.shape
+    num_actions, horizon = num_state_actions // num_states, actions.shape[1]
     xs, zs = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
-    seen, visits = np.empty(horizon, np.int64), np.empty((horizon, 3), np.int64)
+    distinct, visits = np.empty(horizon, np.int64), np.empty((horizon, 3), np.int64)
     for k in range(lengths.size):
         for t in range(lengths[k]):
-            xs[t], zs[t] = np.int64(states[k, t]) * num_actions + actions[k, t], outcomes[k, t]
-        count_all_triples(triples, num_x, num_values, xs, zs, lengths[k], growth, limit, seen, visits)
+            xs[t], zs[t] = np.int64(states[k, t]) * num_actions + actions[k, t], reward_indices[k, t]
+        count_all_triples(triples, num_state_actions, num_values, xs, zs, lengths[k], growth, limit, distinct, visits)

@@ -1,4 +1,4 @@
-"""Models in the formats of general POMDP solvers."""
+"""Export models in the file formats of general POMDP solvers."""
 
 from rewardmix.interop.pomdp import export_pomdp, pomdp_lines
 from rewardmix.interop.pomdpx import export_pomdpx, pomdpx_lines

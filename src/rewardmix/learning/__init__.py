@@ -1,8 +1,10 @@
-"""Algorithm 1: from a world that can only be played to a policy, and to what is known about it."""
+"""Learn a policy from an environment that can only be played (Algorithm 1), with a certificate of what is known about
+it.
+"""
 
-from rewardmix.facts import Fact, Premise
-from rewardmix.learning.algorithm1 import Learned, learn
-from rewardmix.learning.certificate import Certificate, Truth
-from rewardmix.learning.learn_settings import Stage
+from rewardmix.learning.algorithm1 import LearnResult, learn
+from rewardmix.learning.certificate import Certificate, TrueModelComparison
+from rewardmix.learning.learn_settings import LearnProgress
+from rewardmix.statements import Premise, Statement
 
-__all__ = ["Certificate", "Fact", "Learned", "Premise", "Stage", "Truth", "learn"]
+__all__ = ["Certificate", "LearnProgress", "LearnResult", "Premise", "Statement", "TrueModelComparison", "learn"]

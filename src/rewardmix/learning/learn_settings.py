@@ -1,4 +1,4 @@
-"""What ``learn`` was asked to do: one object, made at the front door, that every stage gets whole."""
+"""Hold the checked arguments of ``learn`` in one object that every stage receives."""
 
 from __future__ import annotations
 
@@ -9,166 +9,185 @@ from pathlib import Path
 from typing import Any
 
 from rewardmix import environments
+from rewardmix._core.budget import (
+    ENV_STEP_COST,
+    RESAMPLE_COST,
+    check_budget,
+    check_budget_episodes,
+    check_budget_recovery,
+)
 from rewardmix._core.checks import Floats
-from rewardmix._core.limits import PLAYED_STEP, RESAMPLE, afford, afford_episodes, afford_recovery
-from rewardmix.exploration.bonuses import Confidence, Practical
-from rewardmix.exploration.exploration_result import Update
+from rewardmix.exploration.bonuses import Bonus, PracticalBonus
+from rewardmix.exploration.exploration_result import ExplorationProgress
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.plans import Round
-from rewardmix.recovery import best, hoeffding
-from rewardmix.recovery.confidence_set import Radius
-from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.number_of_contexts import MOST_CONTEXTS, Choice, choose
-from rewardmix.recovery.pooling import is_large
-from rewardmix.recovery.recovery_result import Method
+from rewardmix.planning.plan_result import PlanProgress
+from rewardmix.recovery import hoeffding_rule, maximum_likelihood
+from rewardmix.recovery.confidence_set import RadiusRule
+from rewardmix.recovery.evidence import RecoveryData, RecoverySettings
+from rewardmix.recovery.hierarchical_prior import uses_hierarchical_prior
+from rewardmix.recovery.model_selection import MAX_NUM_TYPES, TypeSelection, select_from_data
+from rewardmix.recovery.recovery_result import RecoveryMethod
 
-FIRST_ROUND = 1000
+FIRST_ROUND_EPISODES = 1000
 """Episodes of the first round, without a budget."""
 
-COVERED_V0, COVERED_TRIPLES = 0.5, 0.15
-"""V_0 at which the practical setting may stop, with pairs and with triples. What three rewards share is the product of
-three deviations, not of two, so a triple says less than a pair that was seen as often."""
+COVERED_UNCERTAINTY, COVERED_UNCERTAINTY_TRIPLES = 0.5, 0.15
+"""V_0 at which exploration with the practical bonus may stop, for pairs and for triples.
 
-REFINED, MOST_REFINED = 0.5, 0.75
-"""Largest share of the episodes that refinement gets if nobody asked for one. In a large world it is up to the second,
-as long as exploration could try every state-action ``LOOKS`` times: refinement looks where it counts, and with fewer
-it cannot tell where that is."""
-LOOKS = 12
-"""So many looks at each; six or fewer, or twenty-five, are worse with 1,000 states."""
+The third moment is a product of three deviations, the covariance of two, so a triple carries less information than a
+pair with as many samples.
+"""
 
-KEPT_STEPS = 1 << 27
-"""More steps than this are not kept as episodes by exploration, and no likelihood is maximised over them."""
+REFINEMENT_FRACTION, MAX_REFINEMENT_FRACTION = 0.5, 0.75
+"""Largest fraction of the episodes for refinement by default, and in a large model.
+
+In a large model the second applies as long as exploration could visit every state-action ``VISITS_BEFORE_REFINEMENT``
+times: with fewer visits the estimates do not show where more data matter.
+"""
+VISITS_BEFORE_REFINEMENT = 12
+"""Visits per state-action before refinement in a large model; six or fewer, or twenty-five, gave worse policies with
+1,000 states.
+"""
+
+MAX_STORED_STEPS = 1 << 27
+"""Largest number of steps that exploration stores as episodes, and to which the likelihood is fitted."""
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Progress, for ``on_update``: which stage is under way, and what it says of itself.
+class LearnProgress:
+    """Progress of ``learn``, the argument of ``callback``.
 
     Attributes:
-        name: "forecast", "explore", "refine", "recover", "plan", "bootstrap", "check" or "validate".
-        detail: episodes that the rule may take (forecast), an exploration's Update, episodes so far (refine), a
-            planner's Round, resamples done (bootstrap), episodes played (validate), or None where a stage begins.
+        name: "forecast", "explore", "refine", "recover", "plan", "bootstrap", "diagnose" or "validate".
+        detail: Episodes that the rule may take (forecast), an ``ExplorationProgress``, episodes so far (refine), a
+            ``PlanProgress``, resamples done (bootstrap), episodes played (validate), or None where a stage begins.
     """
 
     name: str
-    detail: Update | Round | float | None = None
+    detail: ExplorationProgress | PlanProgress | float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class LearnSettings:
-    """The arguments of ``learn`` under their own names, checked; ``world`` is the model or the environment.
+    """Checked arguments of ``learn``, each under its name there; ``env`` is the model or the environment.
 
-    ``num_contexts`` is None where the episodes are to say how many there are.
+    ``num_types`` is None if it is to be selected from the episodes.
 
-    Attributes that are no arguments:
-        radius: of the confidence set.
+    Attributes that are not arguments:
+        radius_rule: Radius rule of the confidence set.
     """
 
-    world: Any
-    accuracy: float
-    failure: float
-    episodes: int | None
-    num_contexts: int | None
+    env: Any
+    target_regret: float
+    failure_prob: float
+    num_episodes: int | None
+    num_types: int | None
     weights: Floats | None
     seed: int
-    confidence: Confidence
-    method: Method
-    refine: float | None
-    separation: float
-    resamples: int
-    validate: int
+    bonus: Bonus
+    method: RecoveryMethod
+    refinement_fraction: float | None
+    min_separation: float
+    num_resamples: int
+    num_validation_episodes: int
     horizon: int | None
     reward_values: Floats | None
-    on_update: Callable[[Stage], None] | None
-    checkpoint: Path | None
-    order: int = 2
-    radius: Radius = hoeffding
+    callback: Callable[[LearnProgress], None] | None
+    checkpoint_dir: Path | None
+    moment_order: int = 2
+    radius_rule: RadiusRule = hoeffding_rule
 
     @property
-    def known(self) -> bool:
-        """Whether the world is a model, which each round then plays anew, so that a killed run makes the same again."""
-        return isinstance(self.world, RewardMixingMDP)
+    def has_model(self) -> bool:
+        """Whether ``env`` is a model.
+
+        Each round plays a model from the start, so that an interrupted run repeats exactly.
+        """
+        return isinstance(self.env, RewardMixingMDP)
 
     @property
-    def gap(self) -> float:
-        """Of the plans."""
-        return min(1e-3, self.accuracy / 20)
+    def planning_gap(self) -> float:
+        """Gap of the plans."""
+        return min(1e-3, self.target_regret / 20)
 
     @property
-    def covered(self) -> float:
-        """V_0 at which the practical setting may stop."""
-        return COVERED_V0 if self.order == 2 else COVERED_TRIPLES
+    def covered_uncertainty(self) -> float:
+        """V_0 at which exploration with the practical bonus may stop."""
+        return COVERED_UNCERTAINTY if self.moment_order == 2 else COVERED_UNCERTAINTY_TRIPLES
 
     @property
-    def most_contexts(self) -> int:
-        """The most that recovery may be asked for."""
-        return MOST_CONTEXTS if self.num_contexts is None else self.num_contexts
+    def max_types(self) -> int:
+        """Largest number of types that recovery may use."""
+        return MAX_NUM_TYPES if self.num_types is None else self.num_types
 
-    def choice(self, evidence: Evidence) -> Choice | None:
-        """How many contexts the evidence shows, if that is for it to say; counts alone cannot."""
-        if self.num_contexts is not None or evidence.bags is None:
+    def select_num_types(self, evidence: RecoveryData) -> TypeSelection | None:
+        """Select the number of types from the data; None if it was given, or if only counts were stored."""
+        if self.num_types is not None or evidence.patterns is None:
             return None
-        return choose(evidence, MOST_CONTEXTS, seed=self.seed)
+        return select_from_data(evidence, MAX_NUM_TYPES, seed=self.seed)
 
-    def question(self, choice: Choice | None, least: int = 2) -> Question:
-        """What recovery is asked; of at least so many contexts where the episodes are to say it."""
-        contexts = self.num_contexts or (2 if choice is None else max(least, choice.num_contexts))
-        return Question(contexts, self.weights, seed=self.seed)
+    def make_recovery_settings(self, selection: TypeSelection | None, min_types: int = 2) -> RecoverySettings:
+        """Make the settings of recovery; a number of types that was selected has a lower limit."""
+        num_types = self.num_types or (2 if selection is None else max(min_types, selection.num_types))
+        return RecoverySettings(num_types, self.weights, seed=self.seed)
 
     @property
-    def refines(self) -> bool:
-        """Whether episodes of refinement may be played at all."""
-        usual = self.method is best and isinstance(self.confidence, Practical)
-        return self.refine != 0 and usual and (self.known or not environments.is_vector(self.world))
+    def allows_refinement(self) -> bool:
+        """Whether the settings allow refinement."""
+        usual = self.method is maximum_likelihood and isinstance(self.bonus, PracticalBonus)
+        return self.refinement_fraction != 0 and usual and (self.has_model or not environments.is_vector(self.env))
 
-    def refined_of(self, total: int) -> int:
-        """How many of so many episodes refinement gets at most."""
-        if self.refine is not None:
-            return int(self.refine * total)
-        states, actions, length = self.sizes
-        if not is_large(states, actions):
-            return int(REFINED * total)
-        looked = LOOKS * states * actions / length
-        return int(min(max(total - looked, REFINED * total), MOST_REFINED * total))
+    def max_refinement_episodes(self, total: int) -> int:
+        """Compute the largest number of refinement episodes out of ``total``."""
+        if self.refinement_fraction is not None:
+            return int(self.refinement_fraction * total)
+        states, actions, horizon = self.sizes
+        if not uses_hierarchical_prior(states, actions):
+            return int(REFINEMENT_FRACTION * total)
+        # Exploration gets the episodes for its visits first, within the two limits of the fraction.
+        num_exploration = VISITS_BEFORE_REFINEMENT * states * actions / horizon
+        return int(min(max(total - num_exploration, REFINEMENT_FRACTION * total), MAX_REFINEMENT_FRACTION * total))
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
         """S, A and H."""
-        if self.known:
-            return self.world.num_states, self.world.num_actions, self.world.horizon
-        length = environments.horizon_of(self.world) if self.horizon is None else self.horizon
-        return (*environments.sizes_of(self.world), length)
+        if self.has_model:
+            return self.env.num_states, self.env.num_actions, self.env.horizon
+        length = environments.get_horizon(self.env) if self.horizon is None else self.horizon
+        return (*environments.get_env_sizes(self.env), length)
 
     @property
     def num_values(self) -> int:
-        """Z, as far as it is known before anything is played."""
-        values = self.world.reward_values if self.known else self.reward_values
+        """Z, as far as it is known before any episode."""
+        values = self.env.reward_values if self.has_model else self.reward_values
         if values is None:
-            values = environments.reward_values_of(self.world)
+            values = environments.get_reward_values(self.env)
         return 2 if values is None else len(values)
 
     def folder(self, name: str) -> Path | None:
-        """Where a stage keeps what it needs to go on."""
-        return None if self.checkpoint is None else self.checkpoint / name
+        """Return the checkpoint folder of a stage; None without checkpoints."""
+        return None if self.checkpoint_dir is None else self.checkpoint_dir / name
 
-    def tell(self, name: str, detail: Update | Round | float | None = None) -> None:
-        """Call back with a stage."""
-        if self.on_update is not None:
-            self.on_update(Stage(name, detail))
+    def report_progress(self, name: str, detail: ExplorationProgress | PlanProgress | float | None = None) -> None:
+        """Report progress to the callback, if there is one."""
+        if self.callback is not None:
+            self.callback(LearnProgress(name, detail))
 
-    def teller(self, name: str, begun: int = 0) -> Callable[[Any], None] | None:
-        """What a stage calls back with its own details, counted from ``begun``; None if nobody listens."""
-        if self.on_update is None:
+    def make_stage_callback(self, name: str, offset: int = 0) -> Callable[[Any], None] | None:
+        """Make the callback of a stage, with details counted from ``offset``; None without a callback."""
+        if self.callback is None:
             return None
-        return lambda detail: self.tell(name, detail + begun if begun else detail)
+        return lambda detail: self.report_progress(name, detail + offset if offset else detail)
 
-    def afford(self) -> None:
-        """Refuse what needs more memory or time than there is, before anything is played."""
-        states, actions, length = self.sizes
-        played = FIRST_ROUND if self.episodes is None else self.episodes
-        points, steps = states * actions, played * length
-        pairs = min(points * (points + 1) // 2, steps * (length + 1) // 2)
-        afford_recovery(points, self.num_values, self.most_contexts, pairs, min(steps, KEPT_STEPS))
-        afford_episodes(self.validate, length, PLAYED_STEP)
-        each = 100 * self.most_contexts * min(steps, KEPT_STEPS) + RESAMPLE
-        afford("resamples", operations=self.resamples * each, change="fewer resamples, or fewer episodes")
+    def check_budget(self) -> None:
+        """Raise ``InputError`` if memory or operations exceed the limits, before any episode is played."""
+        states, actions, horizon = self.sizes
+        # Without a budget only the first round is certain; later rounds are limited by the stopping rule.
+        num_episodes = FIRST_ROUND_EPISODES if self.num_episodes is None else self.num_episodes
+        points, steps = states * actions, num_episodes * horizon
+        pairs = min(points * (points + 1) // 2, steps * (horizon + 1) // 2)
+        check_budget_recovery(points, self.num_values, self.max_types, pairs, min(steps, MAX_STORED_STEPS))
+        check_budget_episodes(self.num_validation_episodes, horizon, ENV_STEP_COST)
+        # About a hundred E-steps per refit, each touching every stored reward once per type.
+        cost = 100 * self.max_types * min(steps, MAX_STORED_STEPS) + RESAMPLE_COST
+        check_budget("num_resamples", operations=self.num_resamples * cost, remedy="fewer resamples, or fewer episodes")

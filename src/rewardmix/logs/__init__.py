@@ -1,36 +1,41 @@
-"""Logs: episodes that already happened, from files and tables, on one machine or on a cluster."""
+"""Logged sessions: read, check, fit and compare episodes from files and tables, on one machine or on a cluster.
 
-from rewardmix.logs.fit_result import FitInfo, Fitted
-from rewardmix.logs.fitting import Progress, fit
-from rewardmix.logs.inspection import check
-from rewardmix.logs.log import Log, Notes, Problem, Repair
+``read_log`` checks every row and returns a ``Log`` in partitions; ``fit`` learns a policy from it offline; ``diagnose``
+tests the model's assumptions; ``infer_types`` estimates the type of each session; ``compare_runs`` tests what changed
+between two fits.
+"""
+
+from rewardmix.logs.diagnose_log import diagnose
+from rewardmix.logs.executors import process_pool
+from rewardmix.logs.fit_result import FitInfo, FitResult
+from rewardmix.logs.fitting import FitProgress, fit
+from rewardmix.logs.log import Log, ReadReport, Repair, RowProblem
+from rewardmix.logs.log_reader import read_log
 from rewardmix.logs.log_schema import LogSchema
-from rewardmix.logs.membership import posterior_types
-from rewardmix.logs.minari import read_minari, write_minari
-from rewardmix.logs.reading import read
-from rewardmix.logs.weeks import Run, RunComparison, Shift, compare_runs
-from rewardmix.logs.workers import process_pool
-from rewardmix.logs.writing import write
+from rewardmix.logs.log_writer import write_log
+from rewardmix.logs.minari_io import read_minari, write_minari
+from rewardmix.logs.run_comparison import Change, RunComparison, RunSummary, compare_runs
+from rewardmix.logs.type_posteriors import infer_types
 
 __all__ = [
+    "Change",
     "FitInfo",
-    "Fitted",
+    "FitProgress",
+    "FitResult",
     "Log",
     "LogSchema",
-    "Notes",
-    "Problem",
-    "Progress",
+    "ReadReport",
     "Repair",
-    "Run",
+    "RowProblem",
     "RunComparison",
-    "Shift",
-    "check",
+    "RunSummary",
     "compare_runs",
+    "diagnose",
     "fit",
-    "posterior_types",
+    "infer_types",
     "process_pool",
-    "read",
+    "read_log",
     "read_minari",
-    "write",
+    "write_log",
     "write_minari",
 ]

@@ -1,4 +1,7 @@
-"""Columns of a log as plain numbers: labels become indices, what is missing becomes a mark that no check lets pass."""
+"""Encode the columns of a log as integers: labels become indices, missing values become markers.
+
+Markers are negative numbers that no check accepts as an index, so a missing value is found where indices are checked.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +12,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.checks import Floats, refuse
-from rewardmix.logs import arrow
+from rewardmix._core.checks import Floats, raise_input_error
+from rewardmix.logs import arrow_io
 
-MISSING = -(1 << 31)
-"""Nothing is there: null, or NaN."""
+MISSING_INDEX = -(1 << 31)
+"""Marker of a missing value: null or NaN."""
 
-STRANGE = MISSING + 1
-"""Something is there that is no whole number, or one that does not fit."""
+INVALID_INDEX = MISSING_INDEX + 1
+"""Marker of a value that is not an integer or does not fit."""
 
-LARGEST_INDEX = (1 << 31) - 1
-"""Of the whole numbers that fit."""
+MAX_INDEX = (1 << 31) - 1
+"""Largest integer that fits."""
 
-EXACT = 1 << 53
-"""Up to here floats tell whole numbers apart."""
-NOBODY = -(1 << 63)
-"""The number of rows without an episode. An episode can have it too: ``absent`` tells them apart."""
+MAX_EXACT_FLOAT = 1 << 53
+"""Floats below this value represent integers exactly."""
+NO_EPISODE = -(1 << 63)
+"""Number of rows without an episode. A real episode may have it too; ``absent`` distinguishes them."""
 
 
 @dataclass(frozen=True)
-class Names:
-    """How the columns are called.
+class ColumnNames:
+    """Column names of a log by role.
 
     Attributes:
-        episode: which episode a row belongs to: whole numbers or text.
-        step: position in the episode; None: the rows are in order and none is missing.
-        state: whole numbers from 0, or text.
-        action: whole numbers from 0, or text.
+        episode: id of the episode of a row: integers or text.
+        step: index of the row in its episode; None: rows are in order and complete.
+        state: integers from 0, or text.
+        action: integers from 0, or text.
         reward: numbers.
-        next_state: where the action led, used if there is such a column; None: ignore it.
-        time: when it happened, which orders the rows of an episode instead of steps; None: steps do.
-        propensity: chance with which the action was taken, used if there is such a column; None: ignore it.
+        next_state: state after the action, used if the column exists; None: ignore it.
+        time: time of the row, which orders the rows of an episode in place of steps; None: steps do.
+        propensity: probability of the action under the behavior policy, used if the column exists; None: ignore it.
     """
 
     episode: str = "episode"
@@ -53,75 +56,75 @@ class Names:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Role -> name, of those that are in use."""
+        """Role -> column name, for the roles in use."""
         return {field.name: name for field in fields(self) if (name := getattr(self, field.name)) is not None}
 
     @property
-    def listed(self) -> list[str]:
-        """The names that are in use."""
+    def all_names(self) -> list[str]:
+        """Names of the columns in use."""
         return list(self.roles.values())
 
 
 @dataclass(frozen=True)
-class Folding:
-    """Rare states as one.
+class StateMerge:
+    """Merge rare states into one state.
 
     Attributes:
-        kept: labels or numbers of the states that are none of the rare ones, in order.
-        names: what they are called, and last what the rare ones are called together.
+        labels: labels or numbers of the states that are kept, in order.
+        state_names: names of the kept states, and last the name of the merged state.
     """
 
-    kept: tuple[Any, ...]
-    names: tuple[str, ...]
+    labels: tuple[Any, ...]
+    state_names: tuple[str, ...]
 
     @property
-    def other(self) -> int:
-        """The index of the rare ones."""
-        return len(self.kept)
+    def merged_index(self) -> int:
+        """Index of the merged state."""
+        return len(self.labels)
 
     def __call__(self, states: NDArray[np.int32]) -> NDArray[np.int32]:
-        """States that are numbers, as indices; what is no state stays."""
-        kept = np.asarray(self.kept, np.int32)
-        place = np.searchsorted(kept, states)
-        known = kept[np.minimum(place, kept.size - 1)] == states
-        folded = np.where(known, place, self.other).astype(np.int32)
-        return np.where(states < 0, states, folded)
+        """Map integer states to indices; negative markers stay."""
+        labels = np.asarray(self.labels, np.int32)
+        index = np.searchsorted(labels, states)
+        is_frequent = labels[np.minimum(index, labels.size - 1)] == states
+        merged = np.where(is_frequent, index, self.merged_index).astype(np.int32)
+        return np.where(states < 0, states, merged)
 
 
 @dataclass(frozen=True)
-class Coding:
-    """How values become numbers.
+class ColumnCoding:
+    """Encoding of column values as integers.
 
     Attributes:
-        names: of the columns.
-        texts: columns that hold labels.
-        state_names: index -> label, if the states are labels.
-        action_names: index -> label, if the actions are labels.
+        names: column names.
+        label_columns: columns that hold labels.
+        state_names: index -> label, if states are labels.
+        action_names: index -> label, if actions are labels.
         first_step: number of the first step, 0 or 1.
-        folding: of the states, if rare ones are one.
+        state_merge: merge of rare states, if requested.
     """
 
-    names: Names
-    texts: frozenset[str] = frozenset()
+    names: ColumnNames
+    label_columns: frozenset[str] = frozenset()
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     first_step: int = 0
-    folding: Folding | None = None
+    state_merge: StateMerge | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """N rows; ``step``, ``following`` and ``propensity`` are empty where the log has none.
+    """N rows as arrays; ``step``, ``next_state`` and ``propensity`` are empty if the log has no such column.
 
     Attributes:
-        episode: (N,) int64.
+        episode: (N,) int64 episode ids.
         step: (N,) int32, from 0.
         state: (N,) int32.
         action: (N,) int32.
         reward: (N,) float64, NaN where missing.
-        following: (N,) int32, the next state.
+        next_state: (N,) int32.
         propensity: (N,) float64, NaN where missing.
-        absent: (N,) whether there is no episode: null, or no whole number. Every number can be that of an episode.
+        absent: (N,) whether a row has no episode (null, or not an integer); any integer is a possible episode id.
     """
 
     episode: NDArray[np.int64]
@@ -129,22 +132,26 @@ class Columns:
     state: NDArray[np.int32]
     action: NDArray[np.int32]
     reward: Floats
-    following: NDArray[np.int32]
+    next_state: NDArray[np.int32]
     propensity: Floats
     absent: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return int(self.episode.size)
 
-    def fixed(self) -> tuple[NDArray[Any], ...]:
-        """The arrays, not to be written to: one kind for the kernels, wherever they come from."""
+    def readonly_arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return read-only views of the arrays.
+
+        Kernels are compiled per type of array and writability. Read-only views give one type whatever the arrays come
+        from.
+        """
         views = [getattr(self, field.name)[:] for field in fields(self)]
         for view in views:
             view.setflags(write=False)
         return tuple(views)
 
-    def part(self, begin: int, end: int) -> Columns:
-        """Rows begin .. end - 1."""
+    def slice_rows(self, begin: int, end: int) -> Columns:
+        """Select rows begin .. end - 1."""
         return Columns(*(getattr(self, field.name)[begin:end] for field in fields(self)))
 
     def __add__(self, other: Columns) -> Columns:
@@ -152,79 +159,84 @@ class Columns:
         return Columns(*(np.concatenate(pair) for pair in pairs))
 
 
-def decoded(table: Any, coding: Coding) -> Columns:
-    """The columns of an Arrow table as numbers."""
+def decode_table(table: Any, coding: ColumnCoding) -> Columns:
+    """Encode the columns of an Arrow table."""
     names = coding.names
-    none = np.empty(0, np.int32)
-    step = none if names.step is None else whole_numbers(table.column(names.step), names.step)
+    empty = np.empty(0, np.int32)
+    step = empty if names.step is None else encode_ints(table.column(names.step), names.step)
     if coding.first_step:
-        step = np.where(step <= STRANGE, step, step - np.int32(coding.first_step))
-    following = none if names.next_state is None else _states(table, names.next_state, coding)
-    episodes, absent = episodes_of(table.column(names.episode), names.episode)
+        # Markers stay markers: only real step numbers are shifted to begin at 0.
+        step = np.where(step <= INVALID_INDEX, step, step - np.int32(coding.first_step))
+    next_states = empty if names.next_state is None else _encode_states(table, names.next_state, coding)
+    episodes, absent = encode_episodes(table.column(names.episode), names.episode)
     return Columns(
         episodes,
         step,
-        _states(table, names.state, coding),
-        _indices(table, names.action, coding.action_names),
-        numbers(table.column(names.reward), names.reward),
-        following,
-        np.empty(0) if names.propensity is None else numbers(table.column(names.propensity), names.propensity),
+        _encode_states(table, names.state, coding),
+        _encode_labels(table, names.action, coding.action_names),
+        to_floats(table.column(names.reward), names.reward),
+        next_states,
+        np.empty(0) if names.propensity is None else to_floats(table.column(names.propensity), names.propensity),
         absent,
     )
 
 
-def numbers(column: Any, name: str) -> Floats:
-    """A column as floats, NaN where it is null."""
-    pa = arrow.library()
-    column = _plain(column, name)
+def to_floats(column: Any, name: str) -> Floats:
+    """Convert a column to floats, NaN where it is null."""
+    pa = arrow_io.import_pyarrow()
+    column = _to_plain_numbers(column, name)
     if column.type != pa.float64():
         column = column.cast(pa.float64(), safe=False)
     return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
 
 
 def distinct_numbers(column: Any, name: str) -> Floats:
-    """The distinct numbers of a column as floats."""
-    pa = arrow.library()
-    return numbers(pa.chunked_array([pa.compute.unique(_plain(column, name))]), name)
+    """Return the distinct numbers of a column as floats."""
+    pa = arrow_io.import_pyarrow()
+    return to_floats(pa.chunked_array([pa.compute.unique(_to_plain_numbers(column, name))]), name)
 
 
-def labels(column: Any) -> list[str]:
-    """The distinct labels of a text column."""
-    return [label for label in _dictionary(column)[1] if label is not None]
+def distinct_labels(column: Any) -> list[str]:
+    """List the distinct labels of a text column."""
+    return [label for label in _dictionary_encode(column)[1] if label is not None]
 
 
-def label_counts(column: Any, name: str, texts: frozenset[str]) -> dict[Any, int]:
-    """How often each label of a column of text occurs, or each whole number from 0."""
-    if name in texts:
-        codes, found = _dictionary(column)
-        counts = np.bincount(codes[codes >= 0], minlength=len(found))
-        return {label: int(n) for label, n in zip(found, counts, strict=True) if label is not None and n}
-    whole = whole_numbers(column, name)
-    values, counts = np.unique(whole[whole >= 0], return_counts=True)
+def count_labels(column: Any, name: str, label_columns: frozenset[str]) -> dict[Any, int]:
+    """Count how often each label of a text column, or each integer from 0, occurs."""
+    if name in label_columns:
+        codes, dictionary = _dictionary_encode(column)
+        counts = np.bincount(codes[codes >= 0], minlength=len(dictionary))
+        return {label: int(n) for label, n in zip(dictionary, counts, strict=True) if label is not None and n}
+    integers = encode_ints(column, name)
+    values, counts = np.unique(integers[integers >= 0], return_counts=True)
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def _states(table: Any, name: str, coding: Coding) -> NDArray[np.int32]:
-    """The indices of states, rare ones as one."""
-    folding = coding.folding
-    if folding is None or coding.state_names:
-        return _indices(table, name, coding.state_names, STRANGE if folding is None else folding.other)
-    return folding(whole_numbers(table.column(name), name))
+def _encode_states(table: Any, name: str, coding: ColumnCoding) -> NDArray[np.int32]:
+    """Encode a column of states, rare states as the merged state."""
+    state_merge = coding.state_merge
+    if state_merge is None or coding.state_names:
+        return _encode_labels(
+            table, name, coding.state_names, INVALID_INDEX if state_merge is None else state_merge.merged_index
+        )
+    return state_merge(encode_ints(table.column(name), name))
 
 
-def _indices(table: Any, name: str, vocabulary: tuple[str, ...], unknown: int = STRANGE) -> NDArray[np.int32]:
+def _encode_labels(
+    table: Any, name: str, vocabulary: tuple[str, ...], unknown: int = INVALID_INDEX
+) -> NDArray[np.int32]:
     column = table.column(name)
     if not vocabulary:
-        return whole_numbers(column, name)
-    codes, found = _dictionary(column)
-    places = {label: i for i, label in enumerate(vocabulary)}
-    index = [MISSING if label is None else places.get(label, unknown) for label in found]
-    return np.array([*index, MISSING], np.int32)[codes]
+        return encode_ints(column, name)
+    codes, dictionary = _dictionary_encode(column)
+    index_of = {label: i for i, label in enumerate(vocabulary)}
+    index = [MISSING_INDEX if label is None else index_of.get(label, unknown) for label in dictionary]
+    return np.array([*index, MISSING_INDEX], np.int32)[codes]
 
 
-def _dictionary(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Codes (-1 for null) into a list of labels."""
-    pa = arrow.library()
+def _dictionary_encode(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
+    """Return codes (-1 for null) and the list of labels that they index."""
+    pa = arrow_io.import_pyarrow()
     if pa.types.is_null(column.type):
         return np.full(len(column), -1, np.int64), []
     if pa.types.is_dictionary(column.type):
@@ -236,88 +248,102 @@ def _dictionary(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
     return codes.to_numpy(zero_copy_only=False), array.dictionary.to_pylist()
 
 
-def episodes_of(column: Any, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Episodes as 64-bit numbers, labels by their digest; and where there is none, whose number says nothing."""
-    if arrow.is_text(column.type):
-        codes, found = _dictionary(column)
-        missing = np.array([*(label is None for label in found), True])
-        return np.array([*map(_digest, found), NOBODY], np.int64)[codes], missing[codes]
-    values, absent = _exact(column, name)
+def encode_episodes(column: Any, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Encode episode ids as 64-bit integers, labels by their hash, and return where there is no id.
+
+    The number of a row without an id has no meaning.
+    """
+    if arrow_io.is_text(column.type):
+        # Python handles each distinct label once; the rows are mapped by array indexing. Code -1 selects the last
+        # entry, the marker of a missing value.
+        codes, labels = _dictionary_encode(column)
+        missing = np.array([*(label is None for label in labels), True])
+        return np.array([*map(_hash_label, labels), NO_EPISODE], np.int64)[codes], missing[codes]
+    values, absent = _to_exact_numbers(column, name)
     absent = np.zeros(values.size, np.bool_) if absent is None else absent
     if values.dtype.kind == "f":
-        fits = (values == np.floor(values)) & (np.abs(values) < EXACT)
+        # Beyond 2^53 neighboring integers become one float, so float ids there would merge different episodes.
+        fits = (values == np.floor(values)) & (np.abs(values) < MAX_EXACT_FLOAT)
         ids, absent = np.where(fits, values, 0.0).astype(np.int64), absent | ~fits
-    else:  # unsigned ones by their bits: all that counts is which are equal
+    else:
+        # Unsigned 64-bit ids are reinterpreted by their bits. Only equality of ids matters, and that keeps them
+        # distinct.
         ids = values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
-    return np.where(absent, NOBODY, ids) if absent.any() else np.ascontiguousarray(ids), absent
+    return np.where(absent, NO_EPISODE, ids) if absent.any() else np.ascontiguousarray(ids), absent
 
 
-def episode_numbers(column: Any, name: str) -> NDArray[np.int64]:
-    """The numbers of ``episodes_of``."""
-    return episodes_of(column, name)[0]
+def encode_episode_ids(column: Any, name: str) -> NDArray[np.int64]:
+    """Return the numbers of ``encode_episodes`` without the mask."""
+    return encode_episodes(column, name)[0]
 
 
-def runs_of(episodes: NDArray[np.int64], absent: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where a row begins an episode: it has another one than the row before, or none where that has one."""
+def mark_episode_starts(episodes: NDArray[np.int64], absent: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark the rows that begin an episode: the id differs from the row before, or only one of the two has an id."""
     return np.append(True, (episodes[1:] != episodes[:-1]) | (absent[1:] != absent[:-1]))
 
 
-def _digest(label: str | None) -> int:
-    """A label as 64 bits: equal labels in any file or batch are equal numbers."""
+def _hash_label(label: str | None) -> int:
+    """Hash a label to 64 bits; equal labels of any file or batch give equal numbers."""
     if label is None:
-        return NOBODY
+        return NO_EPISODE
+    # Python's own hash differs between processes; BLAKE2 does not, so workers agree on ids without a shared table.
     return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def whole_numbers(column: Any, name: str) -> NDArray[np.int32]:
-    """Whole numbers, MISSING where there is none and STRANGE where there is something else."""
-    values, absent = _exact(column, name)
-    if _all_fit(values):
-        whole = values.astype(np.int32, copy=False)
+def encode_ints(column: Any, name: str) -> NDArray[np.int32]:
+    """Convert a column to int32: MISSING_INDEX for null, INVALID_INDEX for a value that is no int32."""
+    values, absent = _to_exact_numbers(column, name)
+    if _fits_int32(values):
+        integers = values.astype(np.int32, copy=False)
     else:
-        fits = (values > STRANGE) & (values <= LARGEST_INDEX)
+        fits = (values > INVALID_INDEX) & (values <= MAX_INDEX)
         if values.dtype.kind == "f":
             fits &= values == np.floor(values)
-        whole = np.where(fits, np.where(fits, values, 0).astype(np.int32), np.int32(STRANGE))
+        # Casting a float that does not fit is undefined behavior, so such values are replaced by 0 before the cast.
+        integers = np.where(fits, np.where(fits, values, 0).astype(np.int32), np.int32(INVALID_INDEX))
         if values.dtype.kind == "f":
-            whole[np.isnan(values)] = MISSING
-    return np.ascontiguousarray(whole) if absent is None else np.where(absent, np.int32(MISSING), whole)
+            integers[np.isnan(values)] = MISSING_INDEX
+    return np.ascontiguousarray(integers) if absent is None else np.where(absent, np.int32(MISSING_INDEX), integers)
 
 
-def _all_fit(values: NDArray[Any]) -> bool:
-    """Whether all values are whole numbers that fit: the common case, by two fast passes."""
+def _fits_int32(values: NDArray[Any]) -> bool:
+    """Return whether all values are integers that fit: the common case, checked in two fast passes."""
     if not values.size:
         return True
-    inside = bool(values.min() > STRANGE and values.max() <= LARGEST_INDEX)  # not so if one is NaN
+    # Comparisons with NaN are false, so an array with a NaN takes the slow path.
+    inside = bool(values.min() > INVALID_INDEX and values.max() <= MAX_INDEX)
     return inside and (values.dtype.kind != "f" or bool((values == np.floor(values)).all()))
 
 
-def _exact(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """A column as whole numbers of its own width, or as float64; and where it is null (None: nowhere)."""
-    column = _plain(column, name)
+def _to_exact_numbers(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Convert a column to integers of its own width or to float64, and return where it is null (None: nowhere)."""
+    column = _to_plain_numbers(column, name)
     absent = None
     if column.null_count:
         absent = column.is_null().to_numpy(zero_copy_only=False)
+        # Arrow converts integers with nulls to floats, which would round large ids. Filling first keeps them integers.
         column = column.fill_null(0)
     return column.to_numpy(zero_copy_only=False), absent
 
 
-def _plain(column: Any, name: str) -> Any:
-    """A column of numbers as one array: whole numbers, or float64; truth values as 0 and 1."""
-    pa = arrow.library()
-    if not arrow.is_number(column.type):
-        refuse(f"column {name!r}", f"type {column.type}", "numbers (or, for episodes, states and actions, text)")
+def _to_plain_numbers(column: Any, name: str) -> Any:
+    """Convert a numeric column to one array of integers or float64; booleans become 0 and 1."""
+    pa = arrow_io.import_pyarrow()
+    if not arrow_io.is_number(column.type):
+        raise_input_error(
+            f"column {name!r}", f"type {column.type}", "numbers (or, for episodes, states and actions, text)"
+        )
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    target = _plain_type(column.type)
+    target = _number_type(column.type)
     return (column if column.type == target else column.cast(target)).combine_chunks()
 
 
-def _plain_type(kind: Any) -> Any:
-    """What numbers of an Arrow type are read as."""
-    pa = arrow.library()
+def _number_type(kind: Any) -> Any:
+    """Return the type that numbers of an Arrow type are converted to."""
+    pa = arrow_io.import_pyarrow()
     if pa.types.is_integer(kind):
         return kind
     if pa.types.is_boolean(kind):
         return pa.int32()
-    return pa.int64() if arrow.is_whole_decimal(kind) else pa.float64()
+    return pa.int64() if arrow_io.is_whole_decimal(kind) else pa.float64()

@@ -1,110 +1,129 @@
-"""What ``fit`` returns: the model, the plan, and how far to trust them."""
+"""Results of ``fit``: the model, the plan, and the evidence for both."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rewardmix._core.brevity import short
-from rewardmix.checkup import Checkup
-from rewardmix.facts import Fact, disagreement, value_in_model
-from rewardmix.logs.behaviour import LoggingTest
-from rewardmix.logs.log import Notes
+from rewardmix._core.short_repr import use_short_repr
+from rewardmix.diagnostics import Diagnostics
+from rewardmix.logs.adaptivity_test import AdaptivityTest
+from rewardmix.logs.fit_validation import BootstrapValue, HeldOutLikelihood, LogCoverage
+from rewardmix.logs.log import ReadReport
 from rewardmix.logs.log_schema import LogSchema
-from rewardmix.logs.offpolicy import OffPolicy
-from rewardmix.logs.pessimism import Support
-from rewardmix.logs.validation import Bootstrap, HeldOut, LogCoverage
+from rewardmix.logs.off_policy import OffPolicyEstimate
+from rewardmix.logs.pessimism import SupportReport
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
 from rewardmix.planning import Plan
 from rewardmix.recovery import RecoveryInfo
-from rewardmix.recovery.number_of_contexts import Choice, is_clear
+from rewardmix.recovery.model_selection import TypeSelection, is_clear
 from rewardmix.recovery.standard_errors import NORMAL_95
-from rewardmix.telling import Telling
+from rewardmix.results import ResultMixin
+from rewardmix.statements import Statement, compare_values, value_in_model
 
 
-@short
+@use_short_repr
 @dataclass(frozen=True, eq=False)
 class FitInfo:
-    """How the fit came about and how far it can be trusted.
+    """Evidence about a fit.
 
     Attributes:
-        notes: what was met on reading.
+        read_report: what reading the log counted, repaired and dropped.
         schema: states, actions, horizon, reward values and names.
-        moments: the counts.
-        recovery: of the model: starts, certificate, standard errors, what is not identified.
-        choice: how the number of contexts was chosen, if it was.
-        criterion: {number of contexts: Bayesian information criterion}.
-        coverage: what the log holds.
-        logging: whether its actions followed rewards.
-        support: how much of the plan rests on what the log holds.
-        checkup: whether the log keeps to the assumptions.
-        held_out: log-likelihood of episodes that were left out, if some were.
-        bootstrap: intervals by resampling, if asked for.
-        off_policy: value of the policy from the log itself, if episodes were left out.
-        passes: E-steps over the whole log.
-        sentences: everything that a reader should know, in words.
+        moments: sufficient counts of the log.
+        recovery: EM runs, certificate, standard errors and identification of the model.
+        type_selection: selection of the number of types, if it was left open.
+        bic: number of types -> Bayesian information criterion.
+        coverage: states, actions and pairs that the log contains.
+        adaptivity: test whether actions depended on rewards of the episode.
+        support: how far the plan stays within the data.
+        diagnostics: tests of the model's assumptions.
+        held_out: log-likelihood of held-out episodes, if some were held out.
+        bootstrap: bootstrap intervals, if requested.
+        off_policy: doubly robust estimate of the policy's value, if episodes were held out.
+        num_em_passes: number of E-steps over the whole log.
+        report_text: all findings as sentences.
     """
 
-    notes: Notes
+    read_report: ReadReport
     schema: LogSchema
     moments: Moments
     recovery: RecoveryInfo
-    choice: Choice | None
-    criterion: dict[int, float]
+    type_selection: TypeSelection | None
+    bic: dict[int, float]
     coverage: LogCoverage
-    logging: LoggingTest
-    support: Support
-    checkup: Checkup
-    held_out: HeldOut | None
-    bootstrap: Bootstrap | None
-    off_policy: OffPolicy | None
-    passes: int
-    sentences: tuple[str, ...]
+    adaptivity: AdaptivityTest
+    support: SupportReport
+    diagnostics: Diagnostics
+    held_out: HeldOutLikelihood | None
+    bootstrap: BootstrapValue | None
+    off_policy: OffPolicyEstimate | None
+    num_em_passes: int
+    report_text: tuple[str, ...]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What has to be said before any result."""
-        headline = self.notes.left_out.headline
+        """Warnings that precede any result."""
+        headline = self.read_report.left_out.headline
         return (headline,) if headline else ()
 
     @property
-    def _unpaid(self) -> list[Fact]:
-        """That no reward differs from 0, if so."""
-        return [Fact("nobody paid", "measured")] if self.notes.left_out.paid == 0.0 else []
+    def _no_rewards_statements(self) -> list[Statement]:
+        """Statement that all rewards are 0, if so."""
+        return [Statement("no rewards", "measured")] if self.read_report.left_out.paid == 0.0 else []
 
     @property
-    def facts(self) -> tuple[Fact, ...]:
-        """That nobody paid, how many contexts there are, what the log contradicts, and whether it pays as planned."""
-        return (*self._unpaid, *self.number, *(finding.fact for finding in self.checkup.broken), *self.disagreement)
+    def statements(self) -> tuple[Statement, ...]:
+        """Statements on zero rewards, the number of types, rejected assumptions, and disagreement of model and data."""
+        return (
+            *self._no_rewards_statements,
+            *self.num_types_statements,
+            *(test.statement for test in self.diagnostics.rejected),
+            *self.disagreement_statements,
+        )
 
     @property
-    def number(self) -> list[Fact]:
-        """The number of contexts that was chosen; of a number that was given, that one explains as much, if it does."""
-        if self.choice is not None:
-            return [self.choice.fact]
-        least, held = min(self.criterion, key=lambda m: self.criterion[m]), self.held_out
-        several = held is not None and is_clear(held.gain, held.error, held.episodes)
-        return [] if several or least > 1 or max(self.criterion) == 1 else [Fact("one type", "estimated")]
+    def num_types_statements(self) -> list[Statement]:
+        """Statement about the number of types.
+
+        A selected number has the statement of its selection. A given number has one only if a single type explains the
+        episodes as well.
+        """
+        if self.type_selection is not None:
+            return [self.type_selection.statement]
+        best_number, held_out = min(self.bic, key=lambda m: self.bic[m]), self.held_out
+        several = held_out is not None and is_clear(
+            held_out.loglik_gain, held_out.standard_error, held_out.num_episodes
+        )
+        return [] if several or best_number > 1 or max(self.bic) == 1 else [Statement("one type", "estimated")]
 
     @property
-    def disagreement(self) -> list[Fact]:
-        """That the model and the log itself disagree on what the policy earns, if they do."""
-        value, boot = self.off_policy, self.bootstrap
-        if value is None or boot is None or not value.supported:
+    def disagreement_statements(self) -> list[Statement]:
+        """Statement that planned value and off-policy estimate disagree, if they do."""
+        off_policy, bootstrap = self.off_policy, self.bootstrap
+        if off_policy is None or bootstrap is None or not off_policy.is_supported:
             return []
-        errors = ((one.upper - one.lower) / (2 * NORMAL_95) for one in (boot, value))
-        return disagreement(boot.value, next(errors), value.value, next(errors), "logged")
+        # Both intervals are 95 % intervals, so a standard error is their width over twice the normal quantile.
+        errors = ((interval.upper - interval.lower) / (2 * NORMAL_95) for interval in (bootstrap, off_policy))
+        return compare_values(bootstrap.value, next(errors), off_policy.value, next(errors), "logged")
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted(Telling):
-    """The model that was fitted, the policy to play in it, and what is known about both.
+class FitResult(ResultMixin):
+    """Model fitted to a log, its plan, and the evidence for both.
 
     Attributes:
-        model: as fitted.
-        plan: the policy with its bracket in that model. ``plan.policy`` is what to play: unless ``pessimism`` was 0
-            it may keep to the log's actions (``plan.kept``).
-        info: see there.
+        model: fitted ``RewardMixingMDP``.
+        plan: policy with bounds of the optimal value in that model. The policy to deploy is ``plan.policy``; it may be
+            restricted to the actions of the log (``plan.restricted_to_support``) unless ``pessimism`` was 0.
+        info: reading, identification, support, diagnostics and intervals (``FitInfo``).
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> model = rm.make_model("probe")
+        >>> result = rm.fit(rm.simulate(rm.uniform_policy(model), model, 2000), num_resamples=0, held_out_fraction=0.0)
+        >>> result.model.weights.round(1).tolist(), result.info.num_em_passes
+        ([0.5, 0.5], 0)
     """
 
     model: RewardMixingMDP
@@ -112,5 +131,5 @@ class Fitted(Telling):
     info: FitInfo
 
     def __repr__(self) -> str:
-        value = value_in_model(self.plan.lower, self.info.facts)
-        return f"Fitted({self.model!r}, {value}, {self.info.moments.episodes} episodes)"
+        value = value_in_model(self.plan.lower, self.info.statements)
+        return f"FitResult({self.model!r}, {value}, {self.info.moments.num_episodes} episodes)"

@@ -1,13 +1,14 @@
-"""``fit``: from a log to a model, a policy, and how far to trust them.
+"""Fit a reward-mixing MDP to a log and plan in it (offline reinforcement learning).
 
-    moments of all parts  ->  confidence set         start, and coverage
-    best on a sample      ->  Recovery               all of the log, if it has at most ``SAMPLE`` episodes
-    EM on all parts       ->  the fit                from there, sums of parts added (only for longer logs)
-    plan, with caution    ->  Plan                   ``pessimism``
+    sufficient counts of all partitions  ->  confidence set, coverage and the initial values of EM
+    maximum likelihood on a sample       ->  model; the whole log if it has at most ``MAX_EPISODES_IN_MEMORY`` episodes
+    EM over all partitions               ->  model; continues from there, for longer logs only
+    pessimistic planning                 ->  policy with certified bounds
 
-The likelihood is valid for any logging policy that did not see the hidden context; moments only where actions did not
-follow rewards. So moments start the fit, and the likelihood decides. Everything that is computed on a sample (held-out
-likelihood, bootstrap, estimate of the value) says how many episodes it used.
+The likelihood is valid for any behavior policy that does not depend on the hidden type given the observed history.
+Moments are valid only for nonadaptive data (actions do not depend on rewards). So moments only initialize the fit, and
+the likelihood determines it. Every quantity computed on a sample (held-out likelihood, bootstrap, off-policy estimate)
+states the number of episodes used.
 """
 
 from __future__ import annotations
@@ -19,46 +20,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, quoted, refuse
-from rewardmix._core.limits import RESAMPLE, afford, afford_episodes, afford_planning, afford_recovery
-from rewardmix.checkup import check_assumptions
-from rewardmix.logs.behaviour import count_followed, logging_test
-from rewardmix.logs.fit_result import FitInfo, Fitted
-from rewardmix.logs.log import Compact, Log, loaded
+from rewardmix._core.budget import (
+    RESAMPLE_COST,
+    check_budget,
+    check_budget_episodes,
+    check_budget_planning,
+    check_budget_recovery,
+)
+from rewardmix._core.checks import as_count, as_number, as_seed, check_callback, quote_value, raise_input_error
+from rewardmix.diagnostics import run_assumption_tests
+from rewardmix.logs.adaptivity_test import count_reward_action_pairs, run_adaptivity_test
+from rewardmix.logs.fit_result import FitInfo, FitResult
+from rewardmix.logs.fit_validation import (
+    BootstrapValue,
+    HeldOutLikelihood,
+    bootstrap_policy_value,
+    evaluate_held_out,
+    log_coverage,
+)
+from rewardmix.logs.log import CompactEpisodes, Log, load_partition
+from rewardmix.logs.log_reader import to_log
 from rewardmix.logs.log_schema import LogSchema
-from rewardmix.logs.offpolicy import OffPolicy
-from rewardmix.logs.pessimism import PESSIMISM, Known, cautious, policy_to_keep
-from rewardmix.logs.reading import as_log
-from rewardmix.logs.same_world import as_model, check_world, reading_like
-from rewardmix.logs.validation import Bootstrap, HeldOut, bootstrap_value, held_out, log_coverage
+from rewardmix.logs.off_policy import OffPolicyEstimate
+from rewardmix.logs.pessimism import DEFAULT_PESSIMISM, FittedLog, plan_pessimistically, policy_to_keep
+from rewardmix.logs.schema_match import check_schema_match, read_options_from_model, to_model
 from rewardmix.model import RewardMixingMDP, check_type_names
-from rewardmix.planning import Plan, plan, usual_work
-from rewardmix.recovery import Recovery, best, confidence_set
-from rewardmix.recovery.assessment import finished
-from rewardmix.recovery.bags import merge_bags, shares
-from rewardmix.recovery.bootstrap import mixture_of_model
-from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.likelihood import Mixture, Statistics, ascend, e_step, one_context
-from rewardmix.recovery.number_of_contexts import MOST_CONTEXTS, Choice, choose, criteria
-from rewardmix.recovery.recover import as_weights
-from rewardmix.recovery.recovery_result import Candidates, Seen
+from rewardmix.planning import Plan, default_max_operations, plan
+from rewardmix.recovery import RecoveryResult, confidence_set, maximum_likelihood
+from rewardmix.recovery.bootstrap import model_to_mixture
+from rewardmix.recovery.evidence import RecoveryData, RecoverySettings
+from rewardmix.recovery.identification import make_recovery_result
+from rewardmix.recovery.likelihood import Mixture, SufficientStatistics, e_step, run_em, single_type_mixture
+from rewardmix.recovery.ml_recovery import check_weights
+from rewardmix.recovery.model_selection import MAX_NUM_TYPES, TypeSelection, bic_scores, select_from_data
+from rewardmix.recovery.recovery_result import Candidates, EpisodeSpec
+from rewardmix.recovery.reward_patterns import merge_patterns, normalize_counts
 
-SAMPLE = 200_000
-"""Logs of at most so many episodes are fitted as a whole; of longer ones a sample finds where EM begins."""
+MAX_EPISODES_IN_MEMORY = 200_000
+"""Logs with at most this many episodes are fitted as a whole; EM on longer logs is initialized on a sample."""
 
 
-PER_STEP = 1e6
-"""Simple steps that planning takes for each step of the horizon at least."""
+PLANNING_COST_PER_STEP = 1e6
+"""Lower bound of the planner's elementary operations per step of the horizon."""
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a fit has come, for ``on_update``.
+class FitProgress:
+    """Progress of a fit, passed to ``callback``.
 
     Attributes:
-        stage: "count", "start", "ascend", "plan", "check", "validate".
-        done: parts counted, E-steps taken, resamples done.
-        total: of them, 0 where nobody knows.
+        stage: "count", "initialize", "em", "plan", "diagnose" or "validate".
+        done: partitions counted, E-steps taken or resamples finished.
+        total: their total number, 0 if unknown.
     """
 
     stage: str
@@ -68,266 +81,330 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class FitSettings:
-    """What ``fit`` was asked for; see there."""
+    """Validated arguments of ``fit``."""
 
-    num_contexts: int | str
+    num_types: int | str
     weights: ArrayLike | str | None
-    prior: float
+    pseudocount: float
     seed: int
-    max_contexts: int
-    failure: float
-    accuracy: float
-    share_held_out: float
-    resamples: int
+    max_types: int
+    failure_prob: float
+    epsilon: float
+    held_out_fraction: float
+    num_resamples: int
     gap: float
     pessimism: float
-    start: RewardMixingMDP | None
+    init_model: RewardMixingMDP | None
 
     def __post_init__(self) -> None:
-        as_count("max_contexts", self.max_contexts, least=2)
-        if self.start is not None:
-            known = self.start.num_contexts
-            if not isinstance(self.num_contexts, int) or self.num_contexts != known:
-                refuse("num_contexts", quoted(self.num_contexts), f"{known}, as many types as start has")
-        if not self.chooses:
-            as_weights(self.weights, as_count("num_contexts", self.num_contexts))
-        _check_share("prior", self.prior)
-        _check_share("share_held_out", self.share_held_out, below=1.0)
+        as_count("max_types", self.max_types, min_value=2)
+        if self.init_model is not None:
+            num_types = self.init_model.num_types
+            if not isinstance(self.num_types, int) or self.num_types != num_types:
+                raise_input_error(
+                    "num_types", quote_value(self.num_types), f"{num_types}, the number of types of init_model"
+                )
+        if not self.selects_num_types:
+            check_weights(self.weights, as_count("num_types", self.num_types))
+        _check_nonnegative("pseudocount", self.pseudocount)
+        _check_nonnegative("held_out_fraction", self.held_out_fraction, below=1.0)
         as_seed("seed", self.seed)
-        as_count("resamples", self.resamples, least=0)
-        afford("resamples", operations=RESAMPLE * self.resamples, change="fewer resamples")
-        as_number("failure", self.failure, above=0.0, below=1.0)
-        as_number("accuracy", self.accuracy, above=0.0)
+        as_count("num_resamples", self.num_resamples, min_value=0)
+        check_budget("num_resamples", operations=RESAMPLE_COST * self.num_resamples, remedy="fewer resamples")
+        as_number("failure_prob", self.failure_prob, above=0.0, below=1.0)
+        as_number("epsilon", self.epsilon, above=0.0)
         as_number("gap", self.gap, above=0.0)
-        _check_share("pessimism", self.pessimism)
+        _check_nonnegative("pessimism", self.pessimism)
 
     @property
-    def chooses(self) -> bool:
-        """Whether the number of contexts is to be chosen."""
-        return isinstance(self.num_contexts, str) and self.num_contexts == "auto"
+    def selects_num_types(self) -> bool:
+        """Whether the number of types is selected from the data."""
+        return isinstance(self.num_types, str) and self.num_types == "auto"
 
     @property
-    def most_contexts(self) -> int:
-        """The most contexts that a fit may come to."""
-        return int(self.max_contexts if self.chooses else self.num_contexts)
+    def type_limit(self) -> int:
+        """Largest number of types that the fit may use."""
+        return int(self.max_types if self.selects_num_types else self.num_types)
 
-    def question(self, contexts: int, seen: Seen) -> Question:
-        """What is to be recovered of what was seen, once the number of contexts is known."""
-        question = Question(contexts, as_weights(self.weights, contexts), float(self.prior), int(self.seed))
-        if self.start is None:
-            return question
-        mixture = mixture_of_model(self.start, seen)
-        return replace(question, start=(mixture.weights, mixture.laws))
+    def make_recovery_settings(self, num_types: int, spec: EpisodeSpec) -> RecoverySettings:
+        """Make the recovery settings for a given number of types, with the initial model if there is one."""
+        recovery_settings = RecoverySettings(
+            num_types, check_weights(self.weights, num_types), float(self.pseudocount), int(self.seed)
+        )
+        if self.init_model is None:
+            return recovery_settings
+        mixture = model_to_mixture(self.init_model, spec)
+        return replace(recovery_settings, init_mixture=(mixture.weights, mixture.probs))
 
 
 def fit(
     log: Any,
     *,
-    num_contexts: int | str | None = None,
+    num_types: int | str | None = None,
     weights: ArrayLike | str | None = None,
-    start: Any = None,
-    prior: float = 1.0,
+    init_model: Any = None,
+    pseudocount: float = 1.0,
     seed: int = 0,
     executor: Any = None,
-    max_contexts: int = MOST_CONTEXTS,
-    failure: float = 0.05,
-    accuracy: float = 0.1,
-    share_held_out: float = 0.2,
-    resamples: int = 8,
+    max_types: int = MAX_NUM_TYPES,
+    failure_prob: float = 0.05,
+    epsilon: float = 0.1,
+    held_out_fraction: float = 0.2,
+    num_resamples: int = 8,
     gap: float = 1e-3,
-    pessimism: float = PESSIMISM,
-    names: Sequence[str] = (),
-    on_update: Callable[[Progress], None] | None = None,
-    **reading: Any,
-) -> Fitted:
-    """Fit a reward-mixing MDP to a log and plan in it.
+    pessimism: float = DEFAULT_PESSIMISM,
+    type_names: Sequence[str] = (),
+    callback: Callable[[FitProgress], None] | None = None,
+    **read_options: Any,
+) -> FitResult:
+    """Learn a model and a policy from logged sessions (offline reinforcement learning).
+
+    The fit needs a behavior policy that does not use the hidden type; it may depend on the observed history. The plan
+    is pessimistic: it lowers rewards by their standard errors and stays within the support of the log.
 
     Args:
-        log: a ``Log``, or whatever ``read`` takes.
-        num_contexts: M, or "auto" for the number that predicts held-out episodes best (``choose_contexts``), which may
-            be one; left out, that of ``start``, or 2.
-        weights: (M,) if known, "uniform" for equal ones; left out, they are estimated.
-        start: an earlier model of the same environment, a plan, or what ``fit`` or ``learn`` returned: EM starts there
-            too, the types keep their order, and the log is read with its names, sizes and rewards. If its policy took
-            every action of a log with at most 500 episodes, the log is too small to improve on that policy, and ``fit``
-            keeps it.
-        prior: pseudo-count at the average for each state-action and context.
-        seed: of random starts, samples and resamples.
-        executor: who works, a ``concurrent.futures.Executor`` or a Dask client; left out, the log's own, or
-            this process.
-        max_contexts: the largest number that "auto" tries.
-        failure: of the confidence set.
-        accuracy: of the confidence set.
-        share_held_out: of the episodes, for the held-out likelihood and the estimate of the value; 0: neither.
-        resamples: of the bootstrap; 0 leaves it out.
-        gap: of the plan.
-        pessimism: standard errors that the plan takes off the rewards of each context. Above 0 the plan also keeps to
-            actions that the log took in the same situation, so that it is not worse than what wrote the log; 0: the
-            plan believes the model.
-        names: of the types, for people, in the order in which they come out; left out, those of ``start``.
-        on_update: called now and then with a ``Progress``.
-        **reading: handed on to ``read``: horizon, columns, skip_bad, ...
+        log: A ``Log``, or any source that ``read_log`` accepts.
+        num_types: Number of types M, or ``"auto"`` for the number with the best held-out likelihood
+            (``select_num_types``), which may be 1. ``None`` uses that of ``init_model``, or 2.
+        weights: Probabilities (M,) of the types if known, or ``"uniform"``. ``None`` estimates them.
+        init_model: Earlier model of the environment, or a result of ``fit`` or ``learn``. EM also starts there, the
+            types keep their order, and the log is read with its names, sizes and reward values. If its policy
+            took every action of a log with at most 500 episodes, the log is too small to improve on that policy, and
+            ``fit`` keeps it.
+        pseudocount: Additive smoothing towards the marginal reward probabilities, in visits per state-action and type.
+        seed: Seed of random initial values, samples and resamples.
+        executor: A ``concurrent.futures.Executor`` or a Dask client. ``None`` uses that of the log, or this process.
+        max_types: Largest number of types that ``"auto"`` tries.
+        failure_prob: Failure probability of the confidence set.
+        epsilon: Accuracy epsilon of the confidence set.
+        held_out_fraction: Fraction of episodes held out for the likelihood and the off-policy estimate; 0 skips both.
+        num_resamples: Number of bootstrap resamples; 0 skips the bootstrap.
+        gap: Largest difference between the certified bounds of the plan, in return per episode.
+        pessimism: Number of standard errors by which the planner lowers rewards. If positive, the plan also stays
+            within the actions that the log took in comparable situations, so that it should not be worse than the
+            behavior policy; 0 trusts the model.
+        type_names: Names of the types in their order. Left out, those of ``init_model``.
+        callback: Called now and then with a ``FitProgress``.
+        **read_options: Arguments of ``read_log``: horizon, columns, drop_invalid, ...
+
+    Returns:
+        Model, plan, and ``info`` with support, off-policy estimate, diagnostics and bootstrap intervals.
+
+    Raises:
+        InputError: If an argument or the log is invalid, or the log is too large for the memory limit.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> model = rm.make_model("probe")
+        >>> episodes = rm.simulate(rm.uniform_policy(model), model, 2000)
+        >>> result = rm.fit(episodes, num_resamples=0, held_out_fraction=0.0)
+        >>> result.model.num_types, round(result.plan.lower, 2)
+        (2, 4.62)
     """
-    check_callback("on_update", on_update)
-    notify = on_update or (lambda progress: None)
-    model = None if start is None else as_model("start", start)
-    contexts = num_contexts if num_contexts is not None else 2 if model is None else model.num_contexts
-    check_type_names(names, contexts)
-    others = failure, accuracy, share_held_out, resamples, gap, pessimism
-    settings = FitSettings(contexts, weights, prior, seed, max_contexts, *others, model)
-    data = as_log(log, executor, reading if model is None else reading_like(model, log, reading))
+    check_callback("callback", callback)
+    notify = callback or (lambda progress: None)
+    model = None if init_model is None else to_model("init_model", init_model)
+    types = num_types if num_types is not None else 2 if model is None else model.num_types
+    check_type_names(type_names, types)
+    others = failure_prob, epsilon, held_out_fraction, num_resamples, gap, pessimism
+    # All arguments are validated before the log is read, which can take long.
+    settings = FitSettings(types, weights, pseudocount, seed, max_types, *others, model)
+    data = to_log(log, executor, read_options if model is None else read_options_from_model(model, log, read_options))
+    # The log was read with the model's sizes and names; values that it declares itself can still differ.
     if model is not None:
-        check_world("start", model, data.schema)
-    _afford_fit(data, settings.most_contexts, settings.resamples)
-    moments = data.count(lambda done, total: notify(Progress("count", done, total)))
-    sizes = data.schema.num_state_actions, data.schema.num_values, settings.most_contexts
-    afford_recovery(*sizes, int(moments.pair_keys.size), 0)
-    notify(Progress("start"))
-    sample = data.sample(SAMPLE, settings.seed)
-    confidence = confidence_set(moments, failure=settings.failure, accuracy=settings.accuracy)
-    bags = merge_bags(sample.patterns(data.schema))
-    evidence = Evidence(confidence, moments, bags, bags)
-    choice = _choice(evidence, settings)
-    number = int(settings.num_contexts) if choice is None else choice.num_contexts
-    question = settings.question(number, data.schema)
-    recovery, passes = _recovered(data, evidence, len(sample), question, notify)
-    recovery = replace(recovery, model=_named(recovery.model, data.schema, settings.start))
-    notify(Progress("plan"))
-    bold = plan(recovery.model, gap=settings.gap, work_limit=usual_work(recovery.model))
-    visits = moments.samples.reshape(data.schema.num_states, -1)
-    chances, episodes = sample.chances(data.schema), sample.episodes(data.schema)
-    kept = policy_to_keep(start, episodes, recovery.model) if settings.pessimism > 0 else None
-    if kept is not None:
-        chances = np.ones(episodes.present.shape)  # a given policy draws nothing
-    known = Known(episodes, recovery.model, recovery.info.errors, visits, chances, kept)
-    found, support, _ = cautious(bold, known, float(settings.pessimism), settings.gap, settings.seed)
-    test = logging_test(data.total(count_followed), data.schema)
-    criterion = choice.criterion if choice else _criterion(sample, recovery.model, data.schema)
-    notify(Progress("check"))
-    order = {"in_order": data.notes.in_order}
-    checkup = check_assumptions(known.episodes, model=recovery.model, seed=settings.seed, **order)
-    validated = _validated(len(data), known, recovery, found, settings, notify)
-    judged = log_coverage(moments, data.schema), test, support, checkup, *validated
-    info = FitInfo(data.notes, data.schema, moments, recovery.info, choice, criterion, *judged, passes, ())
-    fitted = Fitted(recovery.model, found, replace(info, sentences=_sentences(info)))
-    labels = names or (() if model is None else model.context_names)
-    return fitted.named(labels) if labels else fitted
+        check_schema_match("init_model", model, data.schema)
+    _check_budget(data, settings.type_limit, settings.num_resamples)
+    moments = data.sum_int_over_partitions(lambda done, total: notify(FitProgress("count", done, total)))
+    sizes = data.schema.num_state_actions, data.schema.num_values, settings.type_limit
+    check_budget_recovery(*sizes, int(moments.pair_keys.size), 0)
+    notify(FitProgress("initialize"))
+    sample = data.sample(MAX_EPISODES_IN_MEMORY, settings.seed)
+    conf_set = confidence_set(moments, failure_prob=settings.failure_prob, epsilon=settings.epsilon)
+    patterns = merge_patterns(sample.reward_patterns(data.schema))
+    evidence = RecoveryData(conf_set, moments, patterns, patterns)
+    choice = _select_num_types(evidence, settings)
+    number = int(settings.num_types) if choice is None else choice.num_types
+    recovery_settings = settings.make_recovery_settings(number, data.schema)
+    recovery, passes = _recover(data, evidence, len(sample), recovery_settings, notify)
+    recovery = replace(recovery, model=_set_names(recovery.model, data.schema, settings.init_model))
+    notify(FitProgress("plan"))
+    # The plan that trusts the model gives the upper bound; the pessimistic plan is compared with it.
+    trusting_plan = plan(recovery.model, gap=settings.gap, max_operations=default_max_operations(recovery.model))
+    visits = moments.num_samples.reshape(data.schema.num_states, -1)
+    # Support and pessimism use visits of the whole log, but beliefs and features only of the sample.
+    propensities, episodes = sample.propensities(data.schema), sample.episodes(data.schema)
+    given_policy = policy_to_keep(init_model, episodes, recovery.model) if settings.pessimism > 0 else None
+    if given_policy is not None:
+        propensities = np.ones(episodes.step_mask.shape)  # a given policy draws nothing
+    fitted_log = FittedLog(episodes, recovery.model, recovery.info.reward_errors, visits, propensities, given_policy)
+    plan_result, support, _ = plan_pessimistically(
+        trusting_plan, fitted_log, float(settings.pessimism), settings.gap, settings.seed
+    )
+    test = run_adaptivity_test(data.sum_over_partitions(count_reward_action_pairs), data.schema)
+    criterion = choice.bic if choice else _bic(sample, recovery.model, data.schema)
+    notify(FitProgress("diagnose"))
+    order = {"in_order": data.read_report.in_order}
+    diagnostics = run_assumption_tests(fitted_log.episodes, model=recovery.model, seed=settings.seed, **order)
+    validated = _validate(len(data), fitted_log, recovery, plan_result, settings, notify)
+    checks = log_coverage(moments, data.schema), test, support, diagnostics, *validated
+    info = FitInfo(data.read_report, data.schema, moments, recovery.info, choice, criterion, *checks, passes, ())
+    fitted = FitResult(recovery.model, plan_result, replace(info, report_text=_make_sentences(info)))
+    labels = type_names or (() if model is None else model.type_names)
+    return fitted.with_type_names(labels) if labels else fitted
 
 
-def _check_share(argument: str, value: object, below: float = float("inf")) -> None:
+def _check_nonnegative(argument: str, value: object, below: float = float("inf")) -> None:
     number = as_number(argument, value, below=below)
     if number < 0:
-        refuse(argument, number, "a number of at least 0")
+        raise_input_error(argument, number, "a number of at least 0")
 
 
-def _afford_fit(data: Log, contexts: int, resamples: int) -> None:
-    """Refuse a log that is too large to be fitted, by its sizes alone."""
-    schema, used = data.schema, min(len(data), SAMPLE)
-    steps = min(data.notes.rows, used * schema.horizon)
-    afford("horizon", operations=PER_STEP * schema.horizon, change="a horizon near the longest episode")
-    afford_episodes(used, schema.horizon)
-    afford_recovery(schema.num_state_actions, schema.num_values, contexts, 0, steps)
-    afford_planning(
-        schema.num_states, schema.num_actions, schema.horizon, schema.num_values, contexts, schema.num_state_actions
+def _check_budget(data: Log, num_types: int, num_resamples: int) -> None:
+    """Raise an error for a log that is too large to fit, from its sizes alone."""
+    schema, used = data.schema, min(len(data), MAX_EPISODES_IN_MEMORY)
+    steps = min(data.read_report.num_rows, used * schema.horizon)
+    check_budget(
+        "horizon", operations=PLANNING_COST_PER_STEP * schema.horizon, remedy="a horizon near the longest episode"
     )
-    each = PER_STEP * schema.horizon + 1e4 * contexts * schema.num_state_actions * schema.num_values + 1e3 * steps
-    afford("resamples", operations=resamples * each, change="fewer resamples")
+    check_budget_episodes(used, schema.horizon)
+    check_budget_recovery(schema.num_state_actions, schema.num_values, num_types, 0, steps)
+    check_budget_planning(
+        schema.num_states, schema.num_actions, schema.horizon, schema.num_values, num_types, schema.num_state_actions
+    )
+    cost_per_resample = (
+        PLANNING_COST_PER_STEP * schema.horizon
+        + 1e4 * num_types * schema.num_state_actions * schema.num_values
+        + 1e3 * steps
+    )
+    check_budget("num_resamples", operations=num_resamples * cost_per_resample, remedy="fewer resamples")
 
 
-def _choice(evidence: Evidence, settings: FitSettings) -> Choice | None:
-    """How many contexts to fit, if that was left open."""
-    if not settings.chooses:
+def _select_num_types(evidence: RecoveryData, settings: FitSettings) -> TypeSelection | None:
+    """Select the number of types if it was left open."""
+    if not settings.selects_num_types:
         return None
-    return choose(evidence, settings.max_contexts, prior=float(settings.prior), seed=int(settings.seed))
+    return select_from_data(
+        evidence, settings.max_types, pseudocount=float(settings.pseudocount), seed=int(settings.seed)
+    )
 
 
-def statistics_of(part: Any, schema: LogSchema, mixture: Mixture) -> Statistics:
-    """The E-step on one part of a log."""
-    return e_step(loaded(part).patterns(schema), mixture)
+def compute_statistics(partition: Any, schema: LogSchema, mixture: Mixture) -> SufficientStatistics:
+    """Compute the E-step on one partition of a log."""
+    return e_step(load_partition(partition).reward_patterns(schema), mixture)
 
 
-def _recovered(
-    data: Log, evidence: Evidence, sampled: int, question: Question, notify: Callable[[Progress], None]
-) -> tuple[Recovery, int]:
-    """``best`` on the sample; if that is not everything, EM goes on from there over all parts."""
-    start = best(evidence, question)
+def _recover(
+    data: Log, evidence: RecoveryData, sampled: int, settings: RecoverySettings, notify: Callable[[FitProgress], None]
+) -> tuple[RecoveryResult, int]:
+    """Fit by maximum likelihood on the sample, then continue EM over all partitions if the sample is not the whole log.
+
+    Returns the fit and the number of E-steps over the whole log.
+    """
+    start = maximum_likelihood(evidence, settings)
     if sampled == len(data):
         return start, 0
-    bags = evidence.bags
-    assert bags is not None
+    patterns = evidence.patterns
+    assert patterns is not None
     steps = 0
 
-    def expect(mixture: Mixture) -> Statistics:
+    def expect(mixture: Mixture) -> SufficientStatistics:
         nonlocal steps
         steps += 1
-        notify(Progress("ascend", steps))
-        summed: Statistics = data.total(statistics_of, mixture)
+        notify(FitProgress("em", steps))
+        summed: SufficientStatistics = data.sum_over_partitions(compute_statistics, mixture)
         return summed
 
-    mixture = mixture_of_model(start.model, data.schema)
-    average = shares(expect(mixture).outcomes.sum(axis=0))
-    prior = evidence.strength(question)
-    done = ascend(expect, mixture, average=average, prior=prior, weights=start.fixed_weights, name="sample")
-    scaled = replace(bags, counts=bags.counts * (len(data) / sampled))
-    whole = replace(evidence, bags=scaled)
-    like = None if question.start is None else question.start[1]
-    recovery = finished(whole, question, Candidates("best", [done], start.info.weights, scaled, like=like))
+    # The smoothing target is computed once, from the expected reward counts of the whole log, so that it stays fixed
+    # during EM and the penalized likelihood increases monotonically.
+    mixture = model_to_mixture(start.model, data.schema)
+    prior_mean = normalize_counts(expect(mixture).reward_counts.sum(axis=0))
+    pseudocount = evidence.pseudocount(settings)
+    em_fit = run_em(
+        expect, mixture, prior_mean=prior_mean, pseudocount=pseudocount, weights=start.fixed_weights, name="sample"
+    )
+    # Standard errors are computed from the sample with counts scaled to the length of the whole log.
+    scaled = replace(patterns, counts=patterns.counts * (len(data) / sampled))
+    all_evidence = replace(evidence, patterns=scaled)
+    reference = None if settings.init_mixture is None else settings.init_mixture[1]
+    recovery = make_recovery_result(
+        all_evidence,
+        settings,
+        Candidates("best", [em_fit], start.info.weights_source, scaled, reference_probs=reference),
+    )
     return recovery, steps
 
 
-def _named(model: RewardMixingMDP, schema: LogSchema, start: RewardMixingMDP | None) -> RewardMixingMDP:
-    """With the names of the log, and its bins or those of the run before."""
+def _set_names(model: RewardMixingMDP, schema: LogSchema, start: RewardMixingMDP | None) -> RewardMixingMDP:
+    """Add the names of the log to the model, and its reward bins or those of the initial model."""
     end = ("end",) * (model.num_states - schema.num_states) if schema.state_names else ()
     scale = schema.reward_scale
     if scale.cuts is None and start is not None and np.isin(start.reward_values, model.reward_values).all():
-        scale = start.reward_scale  # episodes that were made of its levels
+        # Bins are kept over runs, so that models of successive logs have comparable rewards.
+        scale = start.reward_scale  # episodes whose rewards are values of the initial model
     cuts = scale.with_values(model.reward_values).cuts
     return replace(model, state_names=(*schema.state_names, *end), action_names=schema.action_names, reward_cuts=cuts)
 
 
-def _criterion(sample: Compact, model: RewardMixingMDP, schema: LogSchema) -> dict[int, float]:
-    """One context against those that were fitted, on the same episodes."""
-    bags, mixture = sample.patterns(schema), mixture_of_model(model, schema)
-    return criteria({one.num_contexts: e_step(bags, one).loglik for one in (one_context(bags), mixture)}, bags)
+def _bic(sample: CompactEpisodes, model: RewardMixingMDP, schema: LogSchema) -> dict[int, float]:
+    """Compute the BIC of one type and of the fitted number of types on the episodes of the sample."""
+    patterns, mixture = sample.reward_patterns(schema), model_to_mixture(model, schema)
+    return bic_scores(
+        {
+            single_type.num_types: e_step(patterns, single_type).loglik
+            for single_type in (single_type_mixture(patterns), mixture)
+        },
+        patterns,
+    )
 
 
-def _validated(
+def _validate(
     total: int,
-    known: Known,
-    recovery: Recovery,
-    found: Plan,
+    fitted_log: FittedLog,
+    recovery: RecoveryResult,
+    plan_result: Plan,
     settings: FitSettings,
-    notify: Callable[[Progress], None],
-) -> tuple[HeldOut | None, Bootstrap | None, OffPolicy | None]:
-    """What held-out episodes and resamples say."""
-    share, resamples, gap = settings.share_held_out, settings.resamples, settings.gap
-    question = settings.question(recovery.model.num_contexts, known.episodes)
-    notify(Progress("validate", 0, resamples))
-    out, value = held_out(known, recovery, question, share, gap, settings.pessimism) if share > 0 else (None, None)
-    if not resamples:
-        return out, None, value
+    notify: Callable[[FitProgress], None],
+) -> tuple[HeldOutLikelihood | None, BootstrapValue | None, OffPolicyEstimate | None]:
+    """Evaluate the fit on held-out episodes and bootstrap resamples."""
+    fraction, num_resamples, gap = settings.held_out_fraction, settings.num_resamples, settings.gap
+    refit_settings = settings.make_recovery_settings(recovery.model.num_types, fitted_log.episodes)
+    notify(FitProgress("validate", 0, num_resamples))
+    likelihood, off_policy = (
+        evaluate_held_out(fitted_log, recovery, refit_settings, fraction, gap, settings.pessimism)
+        if fraction > 0
+        else (None, None)
+    )
+    if not num_resamples:
+        return likelihood, None, off_policy
 
-    def done(number: int) -> None:
-        notify(Progress("validate", number, resamples))
+    def report_done(number: int) -> None:
+        notify(FitProgress("validate", number, num_resamples))
 
-    return out, bootstrap_value(known.episodes, recovery, found.policy, question, resamples, gap, total, done), value
+    return (
+        likelihood,
+        bootstrap_policy_value(
+            fitted_log.episodes, recovery, plan_result.policy, refit_settings, num_resamples, gap, total, report_done
+        ),
+        off_policy,
+    )
 
 
-def _sentences(info: FitInfo) -> tuple[str, ...]:
-    number = [fact.sentence for fact in info.number]
-    alone = any(fact.what == "one type" for fact in info.number)
-    out = [*number, *info.notes.sentences] if alone else [*info.notes.sentences, *number]
-    out += [info.support.sentence, info.logging.sentence, info.coverage.sentence]
-    out += [finding.sentence for finding in info.checkup.broken]
-    held = info.held_out
-    if held is not None and info.recovery.weight_errors.size > 1:
-        out.append(
-            f"On {held.episodes} held-out episodes, types add {held.gain:.4f} nats an episode to the log-likelihood "
-            f"(standard error {held.error:.4f})."
+def _make_sentences(info: FitInfo) -> tuple[str, ...]:
+    about_types = [statement.text for statement in info.num_types_statements]
+    one_type = any(statement.key == "one type" for statement in info.num_types_statements)
+    repairs = info.read_report.format_lines
+    sentences = [*about_types, *repairs] if one_type else [*repairs, *about_types]
+    sentences += [info.support.text, info.adaptivity.text, info.coverage.text]
+    sentences += [test.text for test in info.diagnostics.rejected]
+    held_out = info.held_out
+    if held_out is not None and info.recovery.weight_errors.size > 1:
+        sentences.append(
+            f"On {held_out.num_episodes} held-out episodes, types increase the log-likelihood by "
+            f"{held_out.loglik_gain:.4f} nats per episode (standard error {held_out.standard_error:.4f})."
         )
     if info.off_policy is not None:
-        out.append(info.off_policy.sentence)
+        sentences.append(info.off_policy.text)
     if info.bootstrap is not None:
-        out += [fact.sentence for fact in info.disagreement]
-        out.append(info.bootstrap.sentence)
-    return (*out, info.recovery.not_identified) if info.recovery.not_identified else tuple(out)
+        sentences += [statement.text for statement in info.disagreement_statements]
+        sentences.append(info.bootstrap.text)
+    return (*sentences, info.recovery.identification_text) if info.recovery.identification_text else tuple(sentences)

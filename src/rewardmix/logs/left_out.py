@@ -1,4 +1,4 @@
-"""How much of a log is left out, said aloud: a little is a headline, much is an error unless a number is given."""
+"""Report how much of a log was dropped: a little is a warning, much is an error unless a fraction is given."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.checks import Floats, as_number, refuse
+from rewardmix._core.checks import Floats, as_number, raise_input_error
 
-LOUD = 0.01
-"""Share of the sessions beyond which leaving them out is a headline."""
+WARNING_FRACTION = 0.01
+"""Fraction of dropped sessions above which results carry a warning."""
 
-MOST_LEFT_OUT = 0.1
-"""Share beyond which it is an error, unless a larger one is given."""
+MAX_LEFT_OUT = 0.1
+"""Fraction of dropped sessions above which reading fails, unless a larger one is given."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Sessions of a log that cannot be used.
+    """Sessions of a log that were dropped.
 
     Attributes:
-        sessions: that are left out.
-        all_sessions: all there are.
-        nameless: rows that name no session: nobody knows how many sessions they are.
-        rows: all there are.
-        reward: share of the sizes of all rewards that is in what is left out; NaN if no reward differs from 0.
-        missing: rewards in it that are missing or no number, which that share does not count.
-        paid: sizes of the rewards in the others, added; NaN where nobody added them.
+        sessions: number of dropped sessions.
+        all_sessions: number of all sessions.
+        nameless: rows without a session id; the number of their sessions is unknown.
+        rows: number of all rows.
+        reward: share of the sum of absolute rewards in dropped sessions; NaN if all rewards are 0.
+        missing: dropped rewards that are missing or not a number, which ``reward`` does not count.
+        paid: sum of absolute rewards in the kept sessions; NaN if it was not computed.
     """
 
     sessions: int = 0
@@ -42,61 +42,69 @@ class LeftOut:
 
     @property
     def share(self) -> float:
-        """Of the sessions; of the rows, if more of them name no session."""
+        """Fraction of sessions that were dropped, or of rows without a session id if that is larger."""
         return max(self.sessions / max(self.all_sessions, 1), self.nameless / max(self.rows, 1))
 
     @property
     def amount(self) -> str:
-        """How many they are and what they hold, in words."""
-        nameless = f" ({self.nameless:,} of {self.rows:,} rows name none)" if self.nameless else ""
-        earned = "" if math.isnan(self.reward) else f" with {_percent(self.reward)} of the reward"
-        missing = f" (and {self.missing:,} rewards that are missing)" if self.missing else ""
-        return f"{self.sessions:,} of {self.all_sessions:,} sessions{nameless}{earned}{missing}"
+        """Number of dropped sessions and their share of the reward, as text."""
+        nameless = f" ({self.nameless:,} of {self.rows:,} rows have no session id)" if self.nameless else ""
+        reward_text = "" if math.isnan(self.reward) else f" with {_percent(self.reward)} of the reward"
+        missing = f" (and {self.missing:,} missing rewards)" if self.missing else ""
+        return f"{self.sessions:,} of {self.all_sessions:,} sessions{nameless}{reward_text}{missing}"
 
     @property
     def headline(self) -> str:
-        """What has to be said before anything else; nothing, where little is left out."""
-        return "" if self.share <= LOUD else f"Left out: {self.amount}. Results speak of the others only."
+        """Warning that precedes results; empty if little was dropped."""
+        return (
+            ""
+            if self.share <= WARNING_FRACTION
+            else f"Dropped: {self.amount}. Results refer to the other sessions only."
+        )
 
     @property
     def advice(self) -> str:
-        """How they are left out, and what that loses."""
-        least = math.ceil(1000 * self.share) / 1000
-        python, typed = ("True", "") if self.share <= MOST_LEFT_OUT else (f"{least:g}", f" {least:g}")
-        return f"skip_bad={python}, or --skip-bad{typed} when typed, drops these {self.amount}"
+        """Option that allows dropping, and its effect, as text."""
+        # Rounded up, so that the suggested fraction is large enough.
+        limit = math.ceil(1000 * self.share) / 1000
+        python, flag_value = ("True", "") if self.share <= MAX_LEFT_OUT else (f"{limit:g}", f" {limit:g}")
+        return f"drop_invalid={python} (command line: --drop-invalid{flag_value}) drops {self.amount}"
 
 
-def as_skipped_share(skip_bad: Any) -> float | None:
-    """The largest share of the sessions that may be left out; None: none at all."""
-    if isinstance(skip_bad, bool | np.bool_):
-        return MOST_LEFT_OUT if skip_bad else None
-    if isinstance(skip_bad, str):
-        refuse("skip_bad", repr(skip_bad), "True, False, or the largest share of sessions that may be left out")
-    share = as_number("skip_bad", skip_bad)
-    if not 0.0 <= share <= 1.0:
-        refuse("skip_bad", share, "a share of the sessions between 0 and 1")
-    return share
+def as_skipped_share(drop_invalid: Any) -> float | None:
+    """Return the largest fraction of sessions that may be dropped; None: none at all."""
+    if isinstance(drop_invalid, bool | np.bool_):
+        return MAX_LEFT_OUT if drop_invalid else None
+    if isinstance(drop_invalid, str):
+        raise_input_error(
+            "drop_invalid", repr(drop_invalid), "True, False, or the largest fraction of sessions that may be dropped"
+        )
+    fraction = as_number("drop_invalid", drop_invalid)
+    if not 0.0 <= fraction <= 1.0:
+        raise_input_error("drop_invalid", fraction, "a fraction from 0 to 1")
+    return fraction
 
 
-def reward_sizes(episode: NDArray[np.int64], reward: Floats, seen: int, good: NDArray[np.int64]) -> Floats:
-    """(2,): sizes of the finite rewards in good and in bad episodes, added in the order of the rows.
+def reward_sizes(episode: NDArray[np.int64], reward: Floats, num_runs: int, valid: NDArray[np.int64]) -> Floats:
+    """Sum the absolute finite rewards in valid and in invalid episodes (2,), in the order of the rows.
 
     Args:
-        episode: (N,) of each row.
-        reward: (N,).
-        seen: runs of rows of one episode.
-        good: which of these are good episodes.
+        episode: (N,) episode of each row.
+        reward: (N,) rewards.
+        num_runs: Number of runs of rows of one episode.
+        valid: Indices of the runs that are valid episodes.
     """
     bad = np.zeros(episode.size, np.int64)
-    if good.size < seen:
-        number = np.cumsum(np.append(False, episode[1:] != episode[:-1]))
-        bad = np.where(np.isin(np.arange(seen), good), 0, 1)[number]
+    if valid.size < num_runs:
+        run = np.cumsum(np.append(False, episode[1:] != episode[:-1]))
+        bad = np.where(np.isin(np.arange(num_runs), valid), 0, 1)[run]
     sizes = np.where(np.isfinite(reward), np.abs(reward), 0.0)
+    # np.bincount adds in the order of the rows, so the sums do not depend on how episodes are grouped.
     return np.asarray(np.bincount(bad, weights=sizes, minlength=2), np.float64)
 
 
 def _percent(share: float) -> str:
-    """A share that is not all is never called all, nor one that is something nothing."""
+    """Format a fraction as a percentage that is 0 % or 100 % only if it is exact."""
     if 0.0 < share < 0.001:
         return "less than 0.1 %"
     if 0.999 < share < 1.0:

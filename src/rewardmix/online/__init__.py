@@ -1,7 +1,7 @@
-"""Earning while learning: an agent that is fed one event at a time, and never stops to explore for its own sake."""
+"""Learn online with posterior sampling: an agent that gets events and maximizes reward from the first episode on."""
 
-from rewardmix.online.agent import Agent, Visit
-from rewardmix.online.earned import Earned
-from rewardmix.online.earning import earn
+from rewardmix.online.agent import OpenEpisode, PosteriorSamplingAgent
+from rewardmix.online.online_loop import learn_online
+from rewardmix.online.online_result import OnlineResult
 
-__all__ = ["Agent", "Earned", "Visit", "earn"]
+__all__ = ["OnlineResult", "OpenEpisode", "PosteriorSamplingAgent", "learn_online"]

@@ -1,63 +1,74 @@
-"""What a learner is told of its world."""
+"""Check the arguments of online learners."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from rewardmix._core.checks import as_count, as_reward_values, as_seed, refuse
-from rewardmix._core.limits import afford
-from rewardmix.model import BINARY
+from rewardmix._core.budget import check_budget
+from rewardmix._core.checks import as_count, as_reward_values, as_seed, raise_input_error
+from rewardmix.model import BERNOULLI_VALUES
 
-SHORTEST_MEMORY = 64
-"""Episodes that an agent cannot forget sooner."""
+MIN_WINDOW = 64
+"""Smallest window of an agent, in episodes."""
 
-TABLES = 8 * 4
-"""Bytes that a learner has for the law of a reward in a context: three chains, and counts."""
+BYTES_PER_CELL = 8 * 4
+"""Bytes per entry of a reward table and type: three chains and the counts, in float64."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AgentSettings:
-    """What a learner is told of its world: the arguments of ``Agent``, checked, and those of its rivals."""
+    """Hold the checked arguments of ``PosteriorSamplingAgent`` and of the baselines.
+
+    Attributes:
+        num_states: Number of states S.
+        num_actions: Number of actions A.
+        horizon: Largest number of steps H of an episode.
+        num_types: Number of types M, or "auto".
+        reward_values: Increasing reward values (Z,).
+        weights: Probabilities of the types (M,), or ``None``.
+        window: Number of episodes after which one is forgotten, or ``None``.
+        seed: Seed.
+    """
 
     num_states: int
     num_actions: int
     horizon: int
-    num_contexts: int | str = 2
-    reward_values: Any = BINARY
+    num_types: int | str = 2
+    reward_values: Any = BERNOULLI_VALUES
     weights: Any = None
-    memory: int | None = None
+    window: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         sizes = ("num_states", "num_actions", "horizon")
         checked: dict[str, Any] = {name: as_count(name, getattr(self, name)) for name in sizes}
-        checked["num_contexts"] = "auto" if self.auto else as_count("num_contexts", self.num_contexts)
+        checked["num_types"] = "auto" if self.selects_num_types else as_count("num_types", self.num_types)
         checked["reward_values"] = as_reward_values(self.reward_values)
-        if not self.auto:
+        if not self.selects_num_types:
             cells = checked["num_states"] * checked["num_actions"] * checked["reward_values"].size + 1
-            afford("num_contexts", memory=TABLES * cells * checked["num_contexts"], change="fewer contexts")
-        from rewardmix.recovery.recover import as_weights  # with kernels, which take a while to import
+            check_budget("num_types", memory=BYTES_PER_CELL * cells * checked["num_types"], remedy="fewer types")
+        from rewardmix.recovery.ml_recovery import check_weights  # slow to import, because of its kernels
 
-        if self.auto and self.weights is not None:
-            refuse("weights", "known weights with num_contexts='auto'", "none, or their number in num_contexts")
-        checked["weights"] = as_weights(self.weights, checked["num_contexts"])
-        checked["memory"] = None if self.memory is None else as_count("memory", self.memory, least=SHORTEST_MEMORY)
+        if self.selects_num_types and self.weights is not None:
+            raise_input_error("weights", "weights with num_types='auto'", "None, or a number of types")
+        checked["weights"] = check_weights(self.weights, checked["num_types"])
+        checked["window"] = None if self.window is None else as_count("window", self.window, min_value=MIN_WINDOW)
         checked["seed"] = as_seed("seed", self.seed)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     @property
-    def auto(self) -> bool:
-        """Whether the number of contexts is to be found out."""
-        return isinstance(self.num_contexts, str) and self.num_contexts == "auto"
+    def selects_num_types(self) -> bool:
+        """Whether the number of types is selected by the agent."""
+        return isinstance(self.num_types, str) and self.num_types == "auto"
 
     @property
-    def told_contexts(self) -> int:
-        """M, for a learner that must be told."""
-        if isinstance(self.num_contexts, str):
-            refuse("num_contexts", repr(self.num_contexts), "a number: only an Agent finds it out")
-        return self.num_contexts
+    def fixed_num_types(self) -> int:
+        """Number of types M, for a learner that cannot select it; raises ``InputError`` for "auto"."""
+        if isinstance(self.num_types, str):
+            raise_input_error("num_types", repr(self.num_types), "a number; only PosteriorSamplingAgent selects it")
+        return self.num_types
 
     @property
     def num_state_actions(self) -> int:

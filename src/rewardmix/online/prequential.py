@@ -1,14 +1,16 @@
-"""How many contexts there are, by what they said of episodes before these were seen (prequential likelihood).
+"""Select the number of types by prequential likelihood: how well earlier fits predict new episodes.
 
-    whenever the episodes have doubled:
-        for M = 2, 3, ...:   gain of M = what M contexts, fitted then, say of the episodes since, above those now sure
-        M is sure where that is clear (CLEAR standard errors); where it is open one more is taken; then no further
-        fit all of them, and one more, to all episodes: the forecasts of the next doubling; where one more context is
-        hardly more likely, its fit begins as a rare one too
+    whenever the number of episodes has doubled:
+        for M = 2, 3, ...:   gain of M = log-likelihood of the new episodes under the earlier fit of M types, minus
+                             that of the number selected with certainty so far
+        M is certain if its gain exceeds CLEAR_GAIN_STD standard errors; where it is undecided one more type is taken,
+        and larger numbers are not examined
+        refit all of them, and one more, to all episodes: forecasts of the next doubling; if one more type is hardly
+        more likely, its fit also starts from a rare type
 
-One context too few loses reward for ever and one too many next to nothing: in doubt one more. What was said at earlier
-doublings is not added up: early on a context too many costs more than it tells, and that would be held against it long
-after.
+One type too few loses reward in every episode and one too many next to nothing; in doubt one more is taken. Gains of
+earlier doublings are not added up: early on a superfluous type costs more likelihood than it gains, and that would
+count against it long after.
 """
 
 from __future__ import annotations
@@ -20,93 +22,112 @@ from typing import Any
 import numpy as np
 
 from rewardmix._core.checks import Floats
-from rewardmix._core.streams import Role, generator
-from rewardmix.online.posterior import Chains, chains_at
-from rewardmix.recovery import likelihood, moment_start
-from rewardmix.recovery.bags import Bags
-from rewardmix.recovery.likelihood import Fit, Mixture
-from rewardmix.recovery.rare_start import rare_ascents, rare_draws
+from rewardmix._core.random_streams import Role, make_generator
+from rewardmix.online.mcmc import MarkovChains, start_chains_at
+from rewardmix.recovery import likelihood, moment_init
+from rewardmix.recovery.likelihood import EMFit, Mixture
+from rewardmix.recovery.rare_type_init import make_rare_rng, run_em_rare
+from rewardmix.recovery.reward_patterns import RewardPatterns
 
-FEWEST_CONTEXTS, MOST_CONTEXTS = 2, 6
-"""Numbers of contexts that are thought of."""
+MIN_TYPES, MAX_TYPES = 2, 6
+"""Smallest and largest number of types that are considered."""
 
-CLEAR = 2.0
-"""Standard errors of a gain that is clear. It is open down to minus one."""
+CLEAR_GAIN_STD = 2.0
+"""Standard errors above which a gain is certain; down to minus one standard error it is undecided."""
 
-CLIMBS_OF_FITS = 3
-"""Random starts of the likelihood, beside where it was before."""
+NUM_RANDOM_STARTS = 3
+"""Number of random starts of EM, in addition to the earlier fit."""
 
 Forecasts = tuple[Mixture, ...]
-"""What 2, 3, ... contexts look like, the most likely of each."""
+"""Most likely mixtures of 2, 3, ... types."""
 
 
-def chosen_chains(chains: Chains, recent: Bags, forecasts: Forecasts) -> Chains:
-    """The chains with the number of contexts that best said what came; the same ones if that has not changed."""
-    now = chains.weights.shape[1]
-    number = best_number(recent, forecasts) if forecasts else now
-    if number == now:
+def select_chains(chains: MarkovChains, recent: RewardPatterns, forecasts: Forecasts) -> MarkovChains:
+    """Return chains with the number of types that best predicted recent episodes; unchanged if it is as before."""
+    num_types = chains.weights.shape[1]
+    best_num_types = select_num_types_prequential(recent, forecasts) if forecasts else num_types
+    if best_num_types == num_types:
         return chains
-    return chains_at(forecasts[number - FEWEST_CONTEXTS], chains.number)
+    return start_chains_at(forecasts[best_num_types - MIN_TYPES], chains.num_chains)
 
 
-def best_number(recent: Bags, forecasts: Forecasts) -> int:
-    """As many contexts as clearly say more of what came than fewer do, and one more where that is open."""
-    scores = [likelihood.logliks(recent, mixture) for mixture in forecasts]
+def select_num_types_prequential(recent: RewardPatterns, forecasts: Forecasts) -> int:
+    """Select the smallest number of types whose gain is certain, plus one where more is undecided."""
+    scores = [likelihood.log_likelihoods(recent, mixture) for mixture in forecasts]
     sure = number = 0
+    # Consecutive numbers are compared with the last certain one; the search stops at the first that clearly does not
+    # help.
     for more in range(1, len(scores)):
-        gain, error = _gain(scores[more] - scores[sure], recent.counts)
-        if gain > CLEAR * error:
+        gain, error = _mean_gain(scores[more] - scores[sure], recent.counts)
+        if gain > CLEAR_GAIN_STD * error:
             sure = number = more
         elif number == sure and gain > -error:
             number = more
         else:
             break
-    return FEWEST_CONTEXTS + number
+    return MIN_TYPES + number
 
 
-def _gain(differences: Floats, counts: Floats) -> tuple[float, float]:
-    """Mean of differences that were seen so often, and its standard error."""
+def _mean_gain(differences: Floats, counts: Floats) -> tuple[float, float]:
+    """Return the weighted mean of differences and its standard error."""
     total = float(counts.sum())
     mean = float((differences * counts).sum()) / total
     return mean, math.sqrt(float(((differences - mean) ** 2 * counts).sum())) / total
 
 
-def new_forecasts(bags: Bags, now: int, before: Forecasts, seed: int) -> Forecasts:
-    """Fits of 2 contexts up to one more than ``now``, each also from where it was before."""
-    rng = generator(seed, Role.FORECASTS, int(bags.total))
-    known = dict(enumerate(before, FEWEST_CONTEXTS))
-    fewer = likelihood.e_step(bags, likelihood.one_context(bags)).loglik
-    out = []
-    for m in range(FEWEST_CONTEXTS, min(now + 1, MOST_CONTEXTS) + 1):
-        fit = _climbed(bags, np.full(m, 1.0 / m), known.get(m), rng)
-        rare = rare_ascents(bags, fit, fewer, rare_draws(seed, int(bags.total), m), **_settings(bags))
+def fit_forecasts(patterns: RewardPatterns, num_types: int, before: Forecasts, seed: int) -> Forecasts:
+    """Fit mixtures of 2 types up to one more than ``num_types``, each also from its earlier fit."""
+    rng = make_generator(seed, Role.FORECASTS, int(patterns.num_episodes))
+    previous = dict(enumerate(before, MIN_TYPES))
+    fewer_types_loglik = likelihood.e_step(patterns, likelihood.single_type_mixture(patterns)).loglik
+    forecasts = []
+    for count in range(MIN_TYPES, min(num_types + 1, MAX_TYPES) + 1):
+        fit = _best_ascent(patterns, np.full(count, 1.0 / count), previous.get(count), rng)
+        # EM from random starts rarely finds a type of few episodes; these starts give the additional type a small
+        # weight.
+        rare_rng = make_rare_rng(seed, int(patterns.num_episodes), count)
+        rare = run_em_rare(patterns, fit, fewer_types_loglik, rare_rng, **_ascent_options(patterns))
         fit = max([fit, *rare], key=lambda fit: fit.objective)
-        fewer = fit.loglik
-        out.append(fit.mixture)
-    return tuple(out)
+        fewer_types_loglik = fit.loglik
+        forecasts.append(fit.mixture)
+    return tuple(forecasts)
 
 
 def fit_mixture(
-    bags: Bags, weights: Floats, before: Mixture | None, rng: np.random.Generator, *, known: bool = False
+    patterns: RewardPatterns,
+    weights: Floats,
+    before: Mixture | None,
+    rng: np.random.Generator,
+    *,
+    weights_known: bool = False,
 ) -> Mixture:
-    """The most likely laws and, unless they are ``known``, weights: from random starts and from where they were."""
-    return _climbed(bags, weights, before, rng, known=known).mixture
+    """Fit a mixture by EM from random starts and from an earlier fit; known weights stay fixed."""
+    return _best_ascent(patterns, weights, before, rng, weights_known=weights_known).mixture
 
 
-def _climbed(
-    bags: Bags, weights: Floats, before: Mixture | None, rng: np.random.Generator, *, known: bool = False
-) -> Fit:
-    """The best of these ascents."""
-    settings = _settings(bags)
-    free = np.ones(bags.num_points, bool)
-    starts = [moment_start.random_mixture(settings["average"], weights, free, rng) for _ in range(CLIMBS_OF_FITS)]
+def _best_ascent(
+    patterns: RewardPatterns,
+    weights: Floats,
+    before: Mixture | None,
+    rng: np.random.Generator,
+    *,
+    weights_known: bool = False,
+) -> EMFit:
+    """Return the EM fit with the highest objective among random starts and the earlier fit."""
+    em_options = _ascent_options(patterns)
+    is_free = np.ones(patterns.num_state_actions, bool)
+    prior_mean = em_options["prior_mean"]
+    starts = [moment_init.random_mixture(prior_mean, weights, is_free, rng) for _ in range(NUM_RANDOM_STARTS)]
     starts += [] if before is None else [before]
-    expect = partial(likelihood.e_step, bags)
-    fits = [likelihood.ascend(expect, start, weights=weights if known else None, **settings) for start in starts]
+    e_step = partial(likelihood.e_step, patterns)
+    fits = [
+        likelihood.run_em(e_step, start, weights=weights if weights_known else None, **em_options) for start in starts
+    ]
     return max(fits, key=lambda fit: fit.objective)
 
 
-def _settings(bags: Bags) -> dict[str, Any]:
-    """Of every ascent: laws are pulled to the average of what was seen, and what was seen little may turn out else."""
-    seen = bags.occurrences + 1.0
-    return {"average": seen / seen.sum(axis=1, keepdims=True), "max_iterations": 200, "tolerance": 1e-7}
+def _ascent_options(patterns: RewardPatterns) -> dict[str, Any]:
+    """Return the EM options: shrinkage to the marginal rewards with one pseudocount per value, and stopping rules."""
+    smoothed_counts = patterns.reward_counts + 1.0
+    prior_mean = smoothed_counts / smoothed_counts.sum(axis=1, keepdims=True)
+    return {"prior_mean": prior_mean, "max_iterations": 200, "tolerance": 1e-7}

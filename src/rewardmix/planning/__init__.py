@@ -1,38 +1,42 @@
-"""Planning in a known model: the best policy that may use the whole history, with a certified gap."""
+"""Plan in a known model: near-optimal history-dependent policies with certified bounds, and baselines to compare with.
+
+Use ``plan``: belief-space value iteration, for any number of types. ``plan_exact`` computes the optimum of small models
+with two types. ``compare_planners`` lists the plan, the baselines and the oracle side by side.
+"""
 
 from rewardmix.planning.baselines import (
     Baseline,
-    Comparison,
-    Standing,
-    compare,
-    compare_plan,
+    ComparisonRow,
+    PlannerComparison,
+    compare_planners,
+    compare_with_baselines,
     plan_greedy,
     plan_markov,
+    plan_oracle,
     plan_qmdp,
-    plan_told,
     plan_uniform,
 )
-from rewardmix.planning.exact import ExactPlan, plan_exact
-from rewardmix.planning.planner import plan, usual_work
-from rewardmix.planning.plans import AlphaVectors, Plan, PlanInfo, Round
+from rewardmix.planning.exact_planner import ExactPlan, plan_exact
+from rewardmix.planning.plan_result import AlphaVectors, Plan, PlanInfo, PlanProgress
+from rewardmix.planning.planner import default_max_operations, plan
 
 __all__ = [
     "AlphaVectors",
     "Baseline",
-    "Comparison",
+    "ComparisonRow",
     "ExactPlan",
     "Plan",
     "PlanInfo",
-    "Round",
-    "Standing",
-    "compare",
-    "compare_plan",
+    "PlanProgress",
+    "PlannerComparison",
+    "compare_planners",
+    "compare_with_baselines",
+    "default_max_operations",
     "plan",
     "plan_exact",
     "plan_greedy",
     "plan_markov",
+    "plan_oracle",
     "plan_qmdp",
-    "plan_told",
     "plan_uniform",
-    "usual_work",
 ]

@@ -1,14 +1,15 @@
-"""Simple planners to compare with, behind the same verb: each takes a model and returns a policy and its exact value.
+"""Compute simple policies to compare a plan with; each function takes a model and returns a policy and its exact value.
 
-    plan_markov    average-reward MDP. State paths do not depend on the context, so a policy that does not look at
-                   rewards earns the average reward: its optimum is the best Markov policy, exactly
-    plan_qmdp      plays sum_m b_m Q_m(s, a), as if the context were told after this step: never pays for information
-    plan_greedy    plays the best expected reward of this step under the posterior
-    plan_told      is told the context at the start: an upper bound of every policy, not a policy
-    plan_uniform   plays any action
+    plan_markov    MDP of the mean rewards. State paths do not depend on the type, so a policy that ignores rewards has
+                   the mean reward as its value: the optimum is the best Markov policy, exactly
+    plan_qmdp      plays argmax_a sum_m b_m Q_m(s, a), as if the type were revealed after this step: it does not value
+                   information (Littman, Cassandra and Kaelbling, 1995)
+    plan_greedy    plays the action with the largest expected reward of this step under the belief
+    plan_oracle    knows the type from the start: an upper bound of every policy, not a policy
+    plan_uniform   plays all actions with equal probability
 
-The belief policies are made into controllers with nodes at belief points (all reachable ones if they are few), so that
-their values are computed and not simulated. ``compare`` sets a plan beside all of them: what adapting is worth.
+Belief policies become controllers with nodes at belief points (all reachable ones if they are few), so that their
+values are computed and not simulated. ``compare_planners`` lists a plan with all of them: the value of adapting.
 """
 
 from __future__ import annotations
@@ -18,206 +19,283 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardmix import belief as bayes
-from rewardmix._core.algebra import dot
-from rewardmix._core.brevity import short
+from rewardmix._core.budget import check_budget_table
 from rewardmix._core.checks import Floats, Ints, as_instance
-from rewardmix._core.limits import afford_table
-from rewardmix._core.portable import angles
-from rewardmix._core.streams import Role, generator
+from rewardmix._core.linear_algebra import dot
+from rewardmix._core.portable_math import atan2_array
+from rewardmix._core.random_streams import Role, make_generator
+from rewardmix._core.short_repr import use_short_repr
 from rewardmix.evaluation import controller_value, markov_value
 from rewardmix.model import RewardMixingMDP
-from rewardmix.planning.backward_pass import Expectation, compact_controller
-from rewardmix.planning.grid import Reach, log_ratios
+from rewardmix.planning.backward_induction import NextStateExpectation, make_compact_controller
+from rewardmix.planning.belief_grid import ReachableLogOdds, log_likelihood_ratios
+from rewardmix.planning.belief_points import (
+    farthest_point_subset,
+    nearest_point,
+    reachable_beliefs_per_step,
+    sample_beliefs,
+)
+from rewardmix.planning.plan_result import AlphaVectors, Plan
 from rewardmix.planning.planner import plan
-from rewardmix.planning.plans import AlphaVectors, Plan
-from rewardmix.planning.points import nearest_point, reachable_beliefs, sampled_beliefs, spread_beliefs
-from rewardmix.policy import Controller, MarkovPolicy, certain, uniform
+from rewardmix.policy import Controller, MarkovPolicy, one_hot_actions, uniform_policy
 
-NODES = 256
-"""Belief points of a belief policy that is made into a controller."""
+NUM_BELIEF_NODES = 256
+"""Number of belief points of a belief policy that becomes a controller."""
 
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """A simple policy and what it earns.
+    """Simple policy and its value.
 
     Attributes:
-        name: for tables.
-        policy: None where the value is only a bound.
-        value: exact value of ``policy`` in the model that was planned for, or the bound.
-        decide: (step, state, belief) -> action, for policies that follow a belief.
+        name: Name in tables.
+        policy: The policy; None where the value is only a bound.
+        value: Exact value of ``policy`` in the model that was planned for, or the bound.
+        decision_rule: (step, state, belief) -> action, for policies that follow a belief.
     """
 
     name: str
     policy: MarkovPolicy | Controller | None
     value: float
-    decide: AlphaVectors | None = None
+    decision_rule: AlphaVectors | None = None
 
 
 def plan_markov(model: RewardMixingMDP) -> Baseline:
-    """The best policy that looks at the step and the state only."""
+    """Compute the best Markov policy, which depends on step and state only.
+
+    Args:
+        model: Model to plan in.
+
+    Returns:
+        Policy with its exact value.
+
+    Raises:
+        InputError: If ``model`` is not a model or the table of values exceeds the memory limit.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> round(rm.plan_markov(rm.make_model("probe")).value, 2)
+        3.8
+    """
     as_instance("model", model, RewardMixingMDP)
-    quality = action_values(model, model.mean)
-    policy = MarkovPolicy(certain(quality.argmax(axis=2), model.num_actions))
+    q_values = compute_q_values_mdp(model, model.mean_rewards)
+    policy = MarkovPolicy(one_hot_actions(q_values.argmax(axis=2), model.num_actions))
     return Baseline("Markov", policy, markov_value(policy, model))
 
 
 def plan_uniform(model: RewardMixingMDP) -> Baseline:
-    """Every action equally likely."""
+    """Compute the value of playing all actions with equal probability."""
     as_instance("model", model, RewardMixingMDP)
-    policy = uniform(model)
+    policy = uniform_policy(model)
     return Baseline("uniform", policy, markov_value(policy, model))
 
 
-def plan_told(model: RewardMixingMDP) -> Baseline:
-    """What could be earned if the context were told at the start."""
+def plan_oracle(model: RewardMixingMDP) -> Baseline:
+    """Compute the expected value of an oracle that knows the type from the start.
+
+    No history-dependent policy exceeds this value; in general no policy attains it.
+
+    Args:
+        model: Model to plan in.
+
+    Returns:
+        Bound without a policy.
+
+    Raises:
+        InputError: If ``model`` is not a model or the table of values exceeds the memory limit.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> round(rm.plan_oracle(rm.make_model("probe")).value, 2)
+        6.6
+    """
     as_instance("model", model, RewardMixingMDP)
-    values = [float(dot(model.initial, action_values(model, means)[0].max(axis=1))) for means in model.means]
-    return Baseline("told the type", None, float(dot(model.weights, np.array(values))))
+    values = [
+        float(dot(model.initial, compute_q_values_mdp(model, means)[0].max(axis=1)))
+        for means in model.mean_rewards_by_type
+    ]
+    return Baseline("oracle", None, float(dot(model.weights, np.array(values))))
 
 
 def plan_qmdp(model: RewardMixingMDP) -> Baseline:
-    """Plays as if the context were told after this step."""
+    """Compute the QMDP policy, which acts as if the type were revealed after this step."""
     as_instance("model", model, RewardMixingMDP)
-    quality = np.stack([action_values(model, means) for means in model.means], axis=-1)
-    return _belief_baseline("QMDP", quality, model)
+    q_values = np.stack([compute_q_values_mdp(model, means) for means in model.mean_rewards_by_type], axis=-1)
+    return _make_belief_baseline("QMDP", q_values, model)
 
 
 def plan_greedy(model: RewardMixingMDP) -> Baseline:
-    """Plays the best expected reward of this step under the posterior."""
+    """Compute the policy with the largest expected reward of each step under the belief."""
     as_instance("model", model, RewardMixingMDP)
-    means = np.moveaxis(model.means, 0, -1)
-    return _belief_baseline("greedy Bayes", np.broadcast_to(means, (model.horizon, *means.shape)), model)
+    means = np.moveaxis(model.mean_rewards_by_type, 0, -1)
+    return _make_belief_baseline("greedy Bayes", np.broadcast_to(means, (model.horizon, *means.shape)), model)
 
 
-def action_values(model: RewardMixingMDP, means: Floats) -> Floats:
-    """(H, S, A): value of each action, played optimally afterwards, when the expected rewards are ``means`` (S, A)."""
-    afford_table(model.horizon, *means.shape)
-    quality = np.empty((model.horizon, *means.shape))
-    later = np.zeros(model.num_states)
-    expect, rows = Expectation(model), np.arange(means.size)
+def compute_q_values_mdp(model: RewardMixingMDP, means: Floats) -> Floats:
+    """Compute (H, S, A) optimal action values of the MDP with mean rewards ``means`` (S, A)."""
+    check_budget_table(model.horizon, *means.shape)
+    q_values = np.empty((model.horizon, *means.shape))
+    next_value = np.zeros(model.num_states)
+    expect, rows = NextStateExpectation(model), np.arange(means.size)
     for t in reversed(range(model.horizon)):
-        quality[t] = means + expect(rows, later[:, None]).reshape(means.shape)
-        later = quality[t].max(axis=1)
-    return quality
+        q_values[t] = means + expect(rows, next_value[:, None]).reshape(means.shape)
+        next_value = q_values[t].max(axis=1)
+    return q_values
 
 
-def as_controller(decide: AlphaVectors, model: RewardMixingMDP, nodes: list[Floats]) -> Controller:
-    """The controller that rounds the belief to the nearest node after every step.
+def discretize_policy(decision_rule: AlphaVectors, model: RewardMixingMDP, nodes: list[Floats]) -> Controller:
+    """Make the controller that rounds the belief to the nearest node after every step.
 
     Args:
-        decide: the action at a belief.
-        model: by which the belief moves.
-        nodes: for each step the beliefs (K_t, M) of its nodes; the first of step 0 is the start.
+        decision_rule: Action at a belief.
+        model: Model that updates the belief.
+        nodes: For each step the beliefs (K_t, M) of its nodes; the first of step 0 is the initial one.
+
+    Returns:
+        Controller with one node per belief and state.
     """
     states = np.arange(model.num_states)
-    actions, successors = [], []
+    actions, node_tables = [], []
     for t, beliefs in enumerate(nodes):
-        plays = decide.everywhere(t, beliefs)
-        actions.append(plays)
-        moves = np.zeros((*plays.shape, model.num_values), dtype=np.int64)
+        step_actions = decision_rule.actions_at(t, beliefs)
+        actions.append(step_actions)
+        next_nodes = np.zeros((*step_actions.shape, model.num_values), dtype=np.int64)
         if t + 1 < len(nodes):
             for z in range(model.num_values):
-                likelihood = np.moveaxis(model.laws[:, states[:, None], plays, z], 0, -1)
-                moves[:, :, z] = nearest(bayes.update(beliefs, likelihood), nodes[t + 1])
-        successors.append(moves)
-    return compact_controller(actions, successors, model)
+                likelihood = np.moveaxis(model.reward_probs[:, states[:, None], step_actions, z], 0, -1)
+                next_nodes[:, :, z] = nearest_node(bayes.update(beliefs, likelihood), nodes[t + 1])
+        node_tables.append(next_nodes)
+    return make_compact_controller(actions, node_tables, model)
 
 
-def nearest(beliefs: Floats, nodes: Floats) -> Ints:
-    """Index of the node (K, M) at the least Hellinger distance from each belief (..., M).
+def nearest_node(beliefs: Floats, nodes: Floats) -> Ints:
+    """Find the node (K, M) at the smallest Hellinger distance from each belief (..., M).
 
-    Of two contexts a belief is an angle, arctan sqrt(b_0 / b_1), and the nodes come in increasing order of it.
+    With two types a belief is an angle, arctan sqrt(b_0 / b_1), and the nodes are sorted by it.
     """
     if nodes.shape[1] != 2:
         return nearest_point(beliefs, nodes)
-    own = angles(*np.sqrt(nodes).T)
-    middles, sought = (own[1:] + own[:-1]) / 2, angles(*np.moveaxis(np.sqrt(beliefs), -1, 0))
-    return np.asarray(np.searchsorted(middles, sought))
+    # Between neighboring nodes the nearer one changes at the middle angle, so a binary search replaces all distances.
+    angles = atan2_array(*np.sqrt(nodes).T)
+    middles, belief_angles = (angles[1:] + angles[:-1]) / 2, atan2_array(*np.moveaxis(np.sqrt(beliefs), -1, 0))
+    return np.asarray(np.searchsorted(middles, belief_angles))
 
 
-def belief_nodes(model: RewardMixingMDP, count: int = NODES) -> list[Floats]:
-    """For each step, beliefs to round to: all reachable ones if few, else a grid or spread-out samples."""
+def make_belief_nodes(model: RewardMixingMDP, count: int = NUM_BELIEF_NODES) -> list[Floats]:
+    """Make the belief nodes of each step: all reachable beliefs if few, else a grid or well-separated samples."""
     start = model.weights[None] / model.weights.sum()
-    if model.num_contexts == 2:
-        reach = Reach(model.weights, log_ratios(*model.laws.reshape(2, -1)), model.horizon)
+    if model.num_types == 2:
+        reach = ReachableLogOdds(
+            model.weights, log_likelihood_ratios(*model.reward_probs.reshape(2, -1)), model.horizon
+        )
         grids = [reach.grid(t, count) for t in range(model.horizon)]
         return [np.stack([grid, 1.0 - grid], axis=1) for grid in grids]
-    reachable = reachable_beliefs(model, 2 * count)
+    # Exact nodes are preferred even if twice as many: the baseline is then the belief policy itself, not an
+    # approximation.
+    reachable = reachable_beliefs_per_step(model, 2 * count)
     if reachable is not None:
         return reachable
-    sampled = sampled_beliefs(model, 8 * count, generator(0, Role.BASELINE_BELIEFS))
-    return [start, *(spread_beliefs(start, found, count) for found in sampled[1:])]
+    samples = sample_beliefs(model, 8 * count, make_generator(0, Role.BASELINE_BELIEFS))
+    return [start, *(farthest_point_subset(start, candidates, count) for candidates in samples[1:])]
 
 
-def _belief_baseline(name: str, vectors: Floats, model: RewardMixingMDP) -> Baseline:
-    """Decide by the best of one vector for each action; vectors: (H, S, A, M)."""
+def _make_belief_baseline(name: str, vectors: Floats, model: RewardMixingMDP) -> Baseline:
+    """Make the baseline that plays the best of one vector per action; ``vectors`` is (H, S, A, M)."""
     labels = np.broadcast_to(np.arange(model.num_actions), vectors.shape[1:3])
-    decide = AlphaVectors(tuple(vectors), (labels,) * model.horizon)
-    policy = as_controller(decide, model, belief_nodes(model))
-    return Baseline(name, policy, controller_value(policy, model), decide)
+    decision_rule = AlphaVectors(tuple(vectors), (labels,) * model.horizon)
+    policy = discretize_policy(decision_rule, model, make_belief_nodes(model))
+    return Baseline(name, policy, controller_value(policy, model), decision_rule)
 
 
-BASELINES = plan_uniform, plan_markov, plan_greedy, plan_qmdp, plan_told
+BASELINES = plan_uniform, plan_markov, plan_greedy, plan_qmdp, plan_oracle
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One line of a comparison.
+class ComparisonRow:
+    """Row of a comparison.
 
     Attributes:
-        name: of the policy.
-        value: what it earns, or a bound.
-        share: of the gain of adapting, (value - Markov) / (best - Markov); NaN where adapting gains nothing.
+        name: Name of the policy.
+        value: Its value, or a bound.
+        normalized_score: (value - Markov) / (adaptive - Markov); NaN where adapting gains nothing.
     """
 
     name: str
     value: float
-    share: float
+    normalized_score: float
 
 
-@short
+@use_short_repr
 @dataclass(frozen=True)
-class Comparison:
-    """What adapting is worth in a model.
+class PlannerComparison:
+    """Values of the adaptive plan, of simpler policies and of the oracle in one model.
 
     Attributes:
-        markov: value of the best Markov policy.
-        adaptive_lower: lower bound of the best history-dependent policy, earned by the plan.
-        adaptive_upper: upper bound of it.
-        told: value if the context were told at the start.
-        table: every policy, by value.
+        markov_value: Value of the best Markov policy.
+        optimal_lower: Lower bound of the best history-dependent policy, the value of the plan.
+        optimal_upper: Upper bound of the best history-dependent policy.
+        oracle: Value if the type is known from the start.
+        table: Rows of all policies, sorted by value.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> comparison = rm.compare_planners(rm.make_model("probe"))
+        >>> [round(row.value, 2) for row in comparison.table]
+        [2.4, 2.6, 3.55, 3.8, 4.58, 4.58, 6.6]
     """
 
-    markov: float
-    adaptive_lower: float
-    adaptive_upper: float
-    told: float
-    table: tuple[Standing, ...]
+    markov_value: float
+    optimal_lower: float
+    optimal_upper: float
+    oracle: float
+    table: tuple[ComparisonRow, ...]
 
     @property
-    def gain(self) -> float:
-        """What adapting is known to add to the best Markov policy."""
-        return self.adaptive_lower - self.markov
+    def adaptivity_gain(self) -> float:
+        """Adaptivity gain, the certified gain of the plan over the best Markov policy."""
+        return self.optimal_lower - self.markov_value
 
 
-def compare(
-    model: RewardMixingMDP, *, gap: float = 1e-3, work_limit: float | None = None, time_limit: float | None = None
-) -> Comparison:
-    """Plan, and set the plan beside every baseline."""
-    return compare_plan(plan(model, gap=gap, work_limit=work_limit, time_limit=time_limit))
+def compare_planners(
+    model: RewardMixingMDP, *, gap: float = 1e-3, max_operations: float | None = None, max_seconds: float | None = None
+) -> PlannerComparison:
+    """Compare the adaptive plan of a model with simpler policies and with the oracle.
+
+    All values are exact expected returns per episode. The difference between the plan and the best Markov policy is the
+    adaptivity gain: the value of using observed rewards.
+
+    Args:
+        model: Model to plan in.
+        gap: Largest difference between the certified bounds of the optimal value.
+        max_operations: Budget of elementary operations, about 1e9 per second. ``None`` means no limit.
+        max_seconds: Time limit. Results then depend on the machine.
+
+    Returns:
+        Table of values with ``markov_value``, ``optimal_lower``, ``optimal_upper``, ``oracle`` and ``adaptivity_gain``.
+
+    Raises:
+        InputError: If the model has more states, types or steps than the memory limit allows.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> comparison = rm.compare_planners(rm.make_model("probe"))
+        >>> round(comparison.markov_value, 2), round(comparison.optimal_lower, 2), round(comparison.adaptivity_gain, 2)
+        (3.8, 4.58, 0.78)
+    """
+    return compare_with_baselines(plan(model, gap=gap, max_operations=max_operations, max_seconds=max_seconds))
 
 
-def compare_plan(found: Plan) -> Comparison:
-    """Set a plan beside every baseline in its model."""
-    as_instance("found", found, Plan)
-    others = {baseline.name: baseline.value for baseline in (make(found.model) for make in BASELINES)}
-    markov, told = others["Markov"], others["told the type"]
-    gain = found.lower - markov
-    values = {**others, "adaptive, lower bound": found.lower, "adaptive, upper bound": found.upper}
-    worth = gain > 1e-9 * max(1.0, abs(markov))
+def compare_with_baselines(result: Plan) -> PlannerComparison:
+    """Compare an existing plan with every baseline in its model."""
+    as_instance("result", result, Plan)
+    baseline_values = {baseline.name: baseline.value for baseline in (make(result.model) for make in BASELINES)}
+    markov, oracle = baseline_values["Markov"], baseline_values["oracle"]
+    gain = result.lower - markov
+    values = {**baseline_values, "adaptive, lower bound": result.lower, "adaptive, upper bound": result.upper}
+    # Below this the gain is rounding, and a score relative to it would be meaningless.
+    gains = gain > 1e-9 * max(1.0, abs(markov))
     table = [
-        Standing(name, value, (value - markov) / gain if worth else float("nan")) for name, value in values.items()
+        ComparisonRow(name, value, (value - markov) / gain if gains else float("nan")) for name, value in values.items()
     ]
-    table.sort(key=lambda standing: standing.value)
-    return Comparison(markov, found.lower, found.upper, told, tuple(table))
+    table.sort(key=lambda row: row.value)
+    return PlannerComparison(markov, result.lower, result.upper, oracle, tuple(table))

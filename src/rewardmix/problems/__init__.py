@@ -1,5 +1,12 @@
-"""Named problems: models to experiment with, from the paper's hardest family to a web shop."""
+"""Make built-in problems: synthetic models, from the paper's hardest family to a web shop."""
 
-from rewardmix.problems.catalogue import as_world, identifiers, make, make_env, names, register
+from rewardmix.problems.registry import (
+    list_env_ids,
+    list_problems,
+    make_env,
+    make_model,
+    register,
+    resolve_env_or_model,
+)
 
-__all__ = ["as_world", "identifiers", "make", "make_env", "names", "register"]
+__all__ = ["list_env_ids", "list_problems", "make_env", "make_model", "register", "resolve_env_or_model"]

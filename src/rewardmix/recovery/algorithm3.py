@@ -1,12 +1,12 @@
-"""Recovery as the paper has it: ``algorithm_3``, ``spectral`` (its warm-up) and ``sweep_weights``.
+"""Recover as in the paper: ``algorithm_3``, ``spectral`` (its warm-up) and ``sweep_weights``.
 
-Algorithm 3: magnitudes by the linear program, signs by parities, clip, p_1 = average + spread, p_2 = average - spread.
-Nothing is refined. Weights that are known and not 1/2 move the caps and the last line (appendix on mixing weights),
-and groups of signs are then oriented by triples if whole episodes were kept.
+Algorithm 3: magnitudes by the linear program, signs by parities, clipping, p_1 = marginals + loadings,
+p_2 = marginals - loadings. Nothing is refined by likelihood. Known weights other than 1/2 change the caps and the last
+line (appendix on mixing weights), and groups of signs are then oriented by triples if whole episodes were kept.
 
-Unknown weights as the paper proposes, by trying them all in the world: for every w on a grid of step accuracy / H,
-recover with that w as if it were known, plan in the recovered model, play the plan in the world, keep the w whose
-policy earned most. It is the baseline to beat: ``closed_form`` needs no play at all.
+Unknown weights, as the paper proposes, by trying a grid in the environment: for every w with step epsilon / H, recover
+with that w as if it were known, plan in the recovered model, play the plan, and keep the w with the highest value.
+``estimate_weights`` computes weights without playing; the sweep is a baseline for it.
 """
 
 from __future__ import annotations
@@ -18,191 +18,222 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.algebra import leading_eigenpairs
-from rewardmix._core.checks import Floats, as_count, as_number, refuse
-from rewardmix._core.portable import exps
-from rewardmix._core.streams import Role, seed_for
+from rewardmix._core.checks import Floats, as_count, as_number, raise_input_error
+from rewardmix._core.linear_algebra import top_eigenpairs
+from rewardmix._core.portable_math import exp_array
+from rewardmix._core.random_streams import Role, derive_seed
 from rewardmix.policy import Policy
-from rewardmix.recovery.assessment import finished
 from rewardmix.recovery.confidence_set import ConfidenceSet
-from rewardmix.recovery.evidence import Evidence, Question
-from rewardmix.recovery.likelihood import start_fit
-from rewardmix.recovery.linear_program import magnitudes
-from rewardmix.recovery.moment_start import mixture_of_spread, orientation, spread_laws
-from rewardmix.recovery.recovery_result import Ascent, Candidates, Method, Recovery
-from rewardmix.recovery.signs import groups_of_points, parities
+from rewardmix.recovery.evidence import RecoveryData, RecoverySettings
+from rewardmix.recovery.identification import make_recovery_result
+from rewardmix.recovery.likelihood import make_unfitted
+from rewardmix.recovery.linear_program import solve_magnitudes
+from rewardmix.recovery.moment_init import estimate_orientation, loadings_to_probs, mixture_from_loadings
+from rewardmix.recovery.recovery_result import Candidates, EMRun, RecoveryMethod, RecoveryResult
+from rewardmix.recovery.signs import groups_of_points, solve_signs
 
-_FILLS = 200
-"""Rounds in which a diagonal that was never seen is filled from the vector that it helps to find."""
+_MAX_FILL_ROUNDS = 200
+"""Largest number of rounds that fill unobserved diagonal entries from the eigenvector that they influence."""
 
 
-def algorithm_3(evidence: Evidence, question: Question) -> Recovery:
-    """Algorithm 3: a model in the confidence set, by linear programming and parities."""
-    _two_only("algorithm_3", question)
-    confidence = evidence.confidence
-    program = magnitudes(confidence, question.weights)
-    signs = parities(confidence)
-    spread = closed(np.asarray(signs.signs * exps(program.log)), confidence)
-    groups = groups_of_points(signs.groups, confidence.width)
-    spread, undecided = _oriented(evidence, question, spread, groups)
-    mixture = mixture_of_spread(confidence.average_laws, spread, _weights(question))
+def algorithm_3(evidence: RecoveryData, settings: RecoverySettings) -> RecoveryResult:
+    """Recover by Algorithm 3: a model in the confidence set, by linear programming and parities (two types)."""
+    _require_two_types("algorithm_3", settings)
+    confidence_set = evidence.confidence_set
+    program = solve_magnitudes(confidence_set, settings.weights)
+    signs = solve_signs(confidence_set)
+    loadings = shift_to_zero_sum(np.asarray(signs.signs * exp_array(program.log_magnitudes)), confidence_set)
+    groups = groups_of_points(signs.groups, confidence_set.width)
+    loadings, undecided = _orient_groups(evidence, settings, loadings, groups)
+    mixture = mixture_from_loadings(confidence_set.marginal_probs, loadings, _weights_or_equal(settings))
     candidates = Candidates(
-        "paper",
-        [start_fit(mixture, "program")],
-        _source(question),
-        undecided=undecided,
-        decided=bool(confidence.excludes_zero.any()),
-        program=program,
-        signs=signs,
+        "algorithm_3",
+        [make_unfitted(mixture, "linear program")],
+        _weights_source(settings),
+        num_undecided_groups=undecided,
+        has_usable_pairs=bool(confidence_set.excludes_zero.any()),
+        magnitude_solution=program,
+        sign_solution=signs,
     )
-    return finished(evidence, question, candidates)
+    return make_recovery_result(evidence, settings, candidates)
 
 
-def spectral(evidence: Evidence, question: Question) -> Recovery:
-    """The paper's warm-up: the leading eigenvector of the covariances, when every pair was seen."""
-    _two_only("spectral", question)
-    confidence = evidence.confidence
-    size = confidence.average.size
+def spectral(evidence: RecoveryData, settings: RecoverySettings) -> RecoveryResult:
+    """Recover by the paper's warm-up: the leading eigenvector of the covariances; needs every pair to be observed."""
+    _require_two_types("spectral", settings)
+    confidence_set = evidence.confidence_set
+    size = confidence_set.marginals.size
     matrix = np.full((size, size), np.nan)
-    matrix[confidence.first, confidence.second] = matrix[confidence.second, confidence.first] = confidence.centre
-    _check_complete(matrix, confidence.width)
-    spread = spread_laws(_leading(matrix), confidence.num_points)
-    spread, undecided = _oriented(evidence, question, spread, np.zeros(confidence.num_points, np.int64))
-    mixture = mixture_of_spread(confidence.average_laws, spread, _weights(question))
-    fits = [start_fit(mixture, "eigenvector")]
-    return finished(evidence, question, Candidates("spectral", fits, _source(question), undecided=undecided))
+    matrix[confidence_set.pair_first, confidence_set.pair_second] = matrix[
+        confidence_set.pair_second, confidence_set.pair_first
+    ] = confidence_set.center
+    _check_all_pairs_observed(matrix, confidence_set.width)
+    loadings = loadings_to_probs(_leading_factor(matrix), confidence_set.num_points)
+    loadings, undecided = _orient_groups(evidence, settings, loadings, np.zeros(confidence_set.num_points, np.int64))
+    mixture = mixture_from_loadings(confidence_set.marginal_probs, loadings, _weights_or_equal(settings))
+    fits = [make_unfitted(mixture, "eigenvector")]
+    return make_recovery_result(
+        evidence, settings, Candidates("spectral", fits, _weights_source(settings), num_undecided_groups=undecided)
+    )
 
 
-def closed(spread: Floats, confidence: ConfidenceSet) -> Floats:
-    """(X, Z) spread that sums to zero over the values of each x.
+def shift_to_zero_sum(loadings: Floats, confidence_set: ConfidenceSet) -> Floats:
+    """Shift loadings (X, Z) so that they sum to zero over the values of each x.
 
-    The program leaves magnitudes as small as their intervals allow, so what is missing for a zero sum is put on the
-    other side: on the values of the opposite sign (or of no known sign), in proportion to their averages.
+    The program leaves magnitudes as small as their intervals allow. What is missing for a zero sum is therefore put on
+    the values of the opposite sign (or of unknown sign), in proportion to their marginals.
     """
-    if confidence.width == 1:
-        return spread_laws(spread, confidence.num_points)
-    table = spread.reshape(confidence.num_points, -1)
+    if confidence_set.width == 1:
+        return loadings_to_probs(loadings, confidence_set.num_points)
+    table = loadings.reshape(confidence_set.num_points, -1)
     excess = table.sum(axis=1, keepdims=True)
-    small = np.abs(table) <= confidence.tolerance * confidence.tolerance
-    share = np.where((table * excess < 0) | small, confidence.average_laws + 1e-12, 0.0)
+    is_small = np.abs(table) <= confidence_set.tolerance * confidence_set.tolerance
+    share = np.where((table * excess < 0) | is_small, confidence_set.marginal_probs + 1e-12, 0.0)
+    # If no value has the opposite sign, all of them share the excess equally.
     share = np.where(share.sum(axis=1, keepdims=True) > 0, share, 1.0)
     return np.asarray(table - excess * share / share.sum(axis=1, keepdims=True))
 
 
-def _two_only(name: str, question: Question) -> None:
-    if question.num_contexts != 2:
-        refuse("num_contexts", question.num_contexts, f"2, the only number that {name} is for; use best")
+def _require_two_types(name: str, settings: RecoverySettings) -> None:
+    """Raise ``InputError`` unless the number of types is two."""
+    if settings.num_types != 2:
+        raise_input_error("num_types", settings.num_types, f"2 for {name}; use maximum_likelihood")
 
 
-def _weights(question: Question) -> Floats:
-    return np.array([0.5, 0.5]) if question.weights is None else question.weights
+def _weights_or_equal(settings: RecoverySettings) -> Floats:
+    """Return the known weights, or equal ones."""
+    return np.array([0.5, 0.5]) if settings.weights is None else settings.weights
 
 
-def _source(question: Question) -> str:
-    return "assumed equal" if question.weights is None else "known"
+def _weights_source(settings: RecoverySettings) -> str:
+    """Return "known" or "assumed equal"."""
+    return "assumed equal" if settings.weights is None else "known"
 
 
-def _oriented(evidence: Evidence, question: Question, spread: Floats, groups: NDArray[np.int64]) -> tuple[Floats, int]:
-    """Groups turned so that their slope has the sign that the weights give it, and how many stay undecided."""
-    weights = _weights(question)
-    wanted = float(np.sign(weights[1] - weights[0])) if abs(weights[1] - weights[0]) > 1e-9 else 0.0
-    if wanted == 0.0:
-        return spread, 0
-    real = int((np.bincount(groups, weights=np.abs(spread).max(axis=1) > 1e-9) > 0).sum())
-    if evidence.blind is None:
-        return spread, real
-    found = orientation(evidence.blind, evidence.confidence.average_laws, spread, groups)
-    turn = np.where(np.nan_to_num(found.slope) * wanted < 0, -1.0, 1.0)
-    return spread * turn[groups][:, None], max(real - int(found.decided.sum()), 0)
+def _orient_groups(
+    evidence: RecoveryData, settings: RecoverySettings, loadings: Floats, groups: NDArray[np.int64]
+) -> tuple[Floats, int]:
+    """Orient groups so that their slope has the sign that the weights imply; return the number of undecided groups."""
+    weights = _weights_or_equal(settings)
+    # With equal weights both orientations have slope 0, and turning all groups only exchanges the labels.
+    target_sign = float(np.sign(weights[1] - weights[0])) if abs(weights[1] - weights[0]) > 1e-9 else 0.0
+    if target_sign == 0.0:
+        return loadings, 0
+    num_informative = int((np.bincount(groups, weights=np.abs(loadings).max(axis=1) > 1e-9) > 0).sum())
+    if evidence.nonadaptive_patterns is None:
+        return loadings, num_informative
+    orientation = estimate_orientation(
+        evidence.nonadaptive_patterns, evidence.confidence_set.marginal_probs, loadings, groups
+    )
+    flip = np.where(np.nan_to_num(orientation.slope) * target_sign < 0, -1.0, 1.0)
+    return loadings * flip[groups][:, None], max(num_informative - int(orientation.is_significant.sum()), 0)
 
 
-def _check_complete(matrix: Floats, width: int) -> None:
+def _check_all_pairs_observed(matrix: Floats, width: int) -> None:
+    """Raise ``InputError`` unless all pairs of different state-actions were observed."""
     missing = np.isnan(matrix) & ~np.eye(matrix.shape[0], dtype=bool)
-    if width > 1:  # the block of one x with itself is like the diagonal: it can be filled
+    if width > 1:  # the block of one x with itself can be imputed, like a diagonal entry
         blocks = np.kron(np.eye(matrix.shape[0] // width), np.ones((width, width))).astype(bool)
         missing &= ~blocks
     if missing.any():
         i, j = (int(k) // width for k in np.argwhere(missing)[0])
-        refuse("data", f"no episode with both x = {i} and x = {j}", "every pair of state-actions; or use best")
+        raise_input_error(
+            "data",
+            f"no episode with both x = {i} and x = {j}",
+            "every pair of state-actions observed; use maximum_likelihood",
+        )
 
 
-def _leading(matrix: Floats) -> Floats:
-    """Leading eigenvector times the root of its eigenvalue, unseen entries filled by what it says they are."""
-    unseen = np.isnan(matrix)
-    filled = np.where(unseen, 0.0, matrix)
+def _leading_factor(matrix: Floats) -> Floats:
+    """Compute the leading eigenvector times the root of its eigenvalue; unobserved entries are imputed from it."""
+    is_unobserved = np.isnan(matrix)
+    filled = np.where(is_unobserved, 0.0, matrix)
     vector = np.zeros(matrix.shape[0])
-    for _ in range(_FILLS if unseen.any() else 1):
-        values, vectors = leading_eigenpairs(filled, 1)
+    for _ in range(_MAX_FILL_ROUNDS if is_unobserved.any() else 1):
+        values, vectors = top_eigenpairs(filled, 1)
         new = vectors[:, -1] * np.sqrt(max(float(values[-1]), 0.0))
-        moved = min(np.abs(new - vector).max(), np.abs(new + vector).max())
+        # An eigenvector is determined up to its sign, so the change is measured for both.
+        change = min(np.abs(new - vector).max(), np.abs(new + vector).max())
         vector = new
-        filled = np.where(unseen, np.outer(vector, vector), filled)
-        if moved < 1e-10:
+        filled = np.where(is_unobserved, np.outer(vector, vector), filled)
+        if change < 1e-10:
             break
     return vector
 
 
 def sweep_weights(
-    world: Any, *, step: float | None = None, method: Method = algorithm_3, gap: float = 1e-2, episodes: int = 2000
-) -> Method:
-    """A method that tries weights in the world.
+    env: Any,
+    *,
+    step: float | None = None,
+    method: RecoveryMethod = algorithm_3,
+    gap: float = 1e-2,
+    num_episodes: int = 2000,
+) -> RecoveryMethod:
+    """Make a method that tries weights in the environment and keeps the best.
 
     Args:
-        world: where policies are tried: a function from a policy to what it earned, a model, a problem's name, or a
-            Gymnasium environment.
-        step: distance of the weights that are tried; accuracy / H if left out, accuracy as in the confidence set.
-        method: recovers with each weight as if it were known.
-        gap: how well each recovered model is planned in.
-        episodes: how many a policy is tried for, where its value is not computed exactly.
+        env: Where policies are played: a function from a policy to its value, a model, a problem's name, or a Gymnasium
+            environment.
+        step: Distance between the weights of the grid; None means epsilon / H of the confidence set.
+        method: Method that recovers with each weight as if it were known.
+        gap: Largest gap of the plan in each recovered model.
+        num_episodes: Number of episodes per policy where its value is not computed exactly.
+
+    Returns:
+        Method for ``recover``, for two types with unknown weights.
     """
     if step is not None:
         as_number("step", step, above=0.0, below=0.5)
-    count = as_count("episodes", episodes)
+    count = as_count("num_episodes", num_episodes)
 
-    def swept(evidence: Evidence, question: Question) -> Recovery:
-        """The recovery whose plan earned most."""
-        if question.num_contexts != 2 or question.weights is not None:
-            found = f"{question.num_contexts} contexts, weights {'unknown' if question.weights is None else 'known'}"
-            refuse("method", f"sweep with {found}", "2 contexts with unknown weights")
-        trial = _trial(world, count, question.seed)
-        tried: list[tuple[float, float, Recovery]] = []
-        for w in _grid(evidence, step):
-            answer = method(evidence, replace(question, weights=np.array([w, 1.0 - w])))
-            tried.append((trial(_planned(answer, gap)), w, answer))
-        value, w, answer = max(tried, key=lambda entry: entry[0])
-        trials = tuple(Ascent(f"weight {w:.4f}", float("nan"), value, 0, True) for value, w, _ in tried)
-        reason = f"weight {w:.4f} earned most ({value:.6g}) of {len(tried)} tried in the world"
-        certificate = replace(answer.info.certificate, kappa_weights="estimated")
+    def run_sweep(evidence: RecoveryData, settings: RecoverySettings) -> RecoveryResult:
+        """Recover with every weight of the grid and return the result whose plan has the highest value."""
+        if settings.num_types != 2 or settings.weights is not None:
+            actual = f"{settings.num_types} types and weights {'unknown' if settings.weights is None else 'known'}"
+            raise_input_error("method", f"sweep_weights with {actual}", "2 types and unknown weights")
+        evaluate = _make_evaluator(env, count, settings.seed)
+        trials: list[tuple[float, float, RecoveryResult]] = []
+        for w in _weight_grid(evidence, step):
+            result = method(evidence, replace(settings, weights=np.array([w, 1.0 - w])))
+            trials.append((evaluate(_plan(result, gap)), w, result))
+        value, w, result = max(trials, key=lambda entry: entry[0])
+        em_runs = tuple(EMRun(f"weight {w:.4f}", float("nan"), value, 0, True) for value, w, _ in trials)
+        reason = f"weight {w:.4f} has the highest value ({value:.6g}) of {len(trials)} weights evaluated"
+        certificate = replace(result.info.certificate, weights_source="estimated")
         info = replace(
-            answer.info,
-            method="sweep",
-            starts=trials,
+            result.info,
+            method="sweep_weights",
+            em_runs=em_runs,
             convergence=reason,
-            weights="estimated",
+            weights_source="estimated",
             certificate=certificate,
         )
-        return Recovery(answer.model, info)
+        return RecoveryResult(result.model, info)
 
-    return swept
-
-
-def _grid(evidence: Evidence, step: float | None) -> list[float]:
-    confidence = evidence.confidence
-    size = confidence.tolerance * confidence.horizon if step is None else step
-    size = min(max(size, 1e-4), 0.25)
-    return [float(w) for w in np.arange(size, 1.0 - size / 2.0, size)]
+    return run_sweep
 
 
-def _planned(answer: Recovery, gap: float) -> Policy:
+def _weight_grid(evidence: RecoveryData, step: float | None) -> list[float]:
+    """Make the grid of weights of the first type."""
+    confidence_set = evidence.confidence_set
+    spacing = confidence_set.tolerance * confidence_set.horizon if step is None else step
+    # At most 10,000 and at least three weights, whatever epsilon and H are.
+    spacing = min(max(spacing, 1e-4), 0.25)
+    return [float(w) for w in np.arange(spacing, 1.0 - spacing / 2.0, spacing)]
+
+
+def _plan(result: RecoveryResult, gap: float) -> Policy:
+    """Plan in the recovered model."""
     from rewardmix.planning import plan
 
-    return plan(answer.model, gap=gap).policy
+    return plan(result.model, gap=gap).policy
 
 
-def _trial(world: Any, episodes: int, seed: int) -> Callable[[Policy], float]:
-    if callable(world):
-        return lambda policy: float(world(policy))
+def _make_evaluator(env: Any, num_episodes: int, seed: int) -> Callable[[Policy], float]:
+    """Make the function that evaluates a policy in the environment; one seed for all policies makes them comparable."""
+    if callable(env):
+        return lambda policy: float(env(policy))
     from rewardmix.evaluation import evaluate
 
-    own = seed_for(seed, Role.TRIALS)
-    return lambda policy: evaluate(policy, world, episodes=episodes, seed=own).value
+    eval_seed = derive_seed(seed, Role.TRIALS)
+    return lambda policy: evaluate(policy, env, num_episodes=num_episodes, seed=eval_seed).value

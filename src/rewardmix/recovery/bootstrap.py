@@ -1,7 +1,7 @@
-"""The bootstrap: what the model would have been, had other episodes been seen.
+"""Resample episodes and refit the model (bootstrap), to estimate its sampling variation.
 
-Each resample draws episodes with replacement, counts its own moves and starts, and ascends the likelihood from the
-recovered model, so the contexts keep their labels. A bootstrap cannot see what no episode went to.
+Each resample draws episodes with replacement, counts its own transitions and initial states, and runs EM from the
+recovered model, so the types keep their labels. A bootstrap cannot show errors at states that no episode visited.
 """
 
 from __future__ import annotations
@@ -13,121 +13,160 @@ from typing import Any
 import numpy as np
 
 from rewardmix._core.checks import Floats, as_count
-from rewardmix._core.streams import Role, generator
+from rewardmix._core.random_streams import Role, make_generator
 from rewardmix.episodes import Episodes
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
-from rewardmix.recovery.bags import bags_of, merge_bags
-from rewardmix.recovery.likelihood import Mixture, ascend, e_step
-from rewardmix.recovery.moment_start import random_mixture
-from rewardmix.recovery.recovery_result import Recovered, Seen, assembled
+from rewardmix.recovery.likelihood import Mixture, e_step, run_em
+from rewardmix.recovery.moment_init import random_mixture
+from rewardmix.recovery.recovery_result import EpisodeSpec, RecoveryOrEstimate, build_model
+from rewardmix.recovery.reward_patterns import merge_patterns, patterns_from_episodes
 
 
-def bootstrap(
-    episodes: Episodes, found: Recovered, *, resamples: int = 8, prior: float = 1.0, seed: int = 0
+def bootstrap_models(
+    episodes: Episodes, recovery: RecoveryOrEstimate, *, num_resamples: int = 8, pseudocount: float = 1.0, seed: int = 0
 ) -> tuple[RewardMixingMDP, ...]:
-    """Models recovered from resampled episodes, contexts in the order of ``found.model``; see ``resampled``."""
-    return tuple(resampled(episodes, found, resamples=resamples, prior=prior, seed=seed))
-
-
-def resampled(
-    episodes: Episodes,
-    found: Recovered,
-    *,
-    resamples: int = 8,
-    prior: float = 1.0,
-    seed: int = 0,
-    elsewhere: int = 0,
-) -> Iterator[RewardMixingMDP]:
-    """Models of as many episodes as there are, drawn with replacement, each when it is asked for.
-
-    The prior pulls to the average of the recovered model: some of the episodes may have followed rewards.
+    """Refit the model to resampled episodes, types in the order of ``recovery.model``.
 
     Args:
-        episodes: those that ``found`` was recovered from.
-        found: where the ascents begin; weights that were estimated are estimated again.
-        resamples: how many.
-        prior: pseudo-count, as for ``recover``.
-        seed: of the draws.
-        elsewhere: random starts beside the recovered model. Without them every resample stays on its hill of the
-            likelihood, and contexts keep their labels; with them the best hill of each resample is found.
+        episodes: Episodes that the model was recovered from.
+        recovery: Result of ``recover``; initial value of every refit.
+        num_resamples: Number of resamples.
+        pseudocount: Pseudocount, as in ``recover``.
+        seed: Seed of the resamples.
+
+    Returns:
+        One model per resample.
     """
-    start = mixture_of_model(found.model, episodes)
-    average = (start.weights[:, None, None] * start.laws).sum(axis=0)
-    rng = generator(seed, Role.RESAMPLES)
-    return refits(episodes, found, rng, resamples, prior=prior, elsewhere=elsewhere, average=average)
+    return tuple(
+        iter_bootstrap_models(episodes, recovery, num_resamples=num_resamples, pseudocount=pseudocount, seed=seed)
+    )
 
 
-def refits(
+def iter_bootstrap_models(
     episodes: Episodes,
-    found: Recovered,
+    recovery: RecoveryOrEstimate,
+    *,
+    num_resamples: int = 8,
+    pseudocount: float = 1.0,
+    seed: int = 0,
+    num_restarts: int = 0,
+) -> Iterator[RewardMixingMDP]:
+    """Yield models of resampled episodes, each computed when it is requested.
+
+    The prior mean is the marginals of the recovered model, because some of the episodes may be adaptive.
+
+    Args:
+        episodes: Episodes that ``recovery`` was estimated from.
+        recovery: Initial value of EM; weights that were estimated are estimated again.
+        num_resamples: Number of resamples, each of ``len(episodes)`` episodes.
+        pseudocount: Pseudocount, as in ``recover``.
+        seed: Seed of the resamples.
+        num_restarts: Random initial values beside the recovered model. Without them every resample stays at its
+            local optimum and types keep their labels; with them the best optimum of each resample is found.
+
+    Yields:
+        One model per resample.
+    """
+    start = model_to_mixture(recovery.model, episodes)
+    prior_mean = (start.weights[:, None, None] * start.probs).sum(axis=0)
+    rng = make_generator(seed, Role.RESAMPLES)
+    return iter_refits(
+        episodes,
+        recovery,
+        rng,
+        num_resamples,
+        pseudocount=pseudocount,
+        num_restarts=num_restarts,
+        prior_mean=prior_mean,
+    )
+
+
+def iter_refits(
+    episodes: Episodes,
+    recovery: RecoveryOrEstimate,
     rng: np.random.Generator,
-    resamples: int,
+    num_resamples: int,
     *,
     size: int | None = None,
-    prior: float = 1.0,
-    average: Floats | None = None,
-    elsewhere: int = 0,
+    pseudocount: float = 1.0,
+    prior_mean: Floats | None = None,
+    num_restarts: int = 0,
 ) -> Iterator[RewardMixingMDP]:
-    """Resample and refit: every bootstrap of the package.
+    """Yield refitted models of resampled episodes.
 
-    Where the model has an end, so has each resample; if none of the episodes ended early there are none.
+    Where the model has an end state, so has each resample; if none of the episodes ended early there are no resamples.
 
     Args:
-        episodes: what is drawn from.
-        found: where the ascents begin; only weights that were estimated are estimated again.
-        rng: of the draws.
-        resamples: how many.
-        size: episodes of each; as many as there are if left out.
-        prior: pseudo-count, as for ``recover``.
-        average: (X, Z) law that the prior pulls to; left out, that of each resample.
-        elsewhere: random starts of each ascent, beside the model that was found.
+        episodes: Episodes to draw from.
+        recovery: Initial value of EM; only weights that were estimated are estimated again.
+        rng: Random generator of the draws.
+        num_resamples: Number of resamples.
+        size: Episodes of each resample; None means ``len(episodes)``.
+        pseudocount: Pseudocount, as in ``recover``.
+        prior_mean: (X, Z) prior mean; None means the marginals of each resample.
+        num_restarts: Random initial values of each refit, beside the recovered model.
+
+    Yields:
+        One model per resample.
     """
-    count, size = as_count("resamples", resamples), len(episodes) if size is None else size
-    early = episodes.lengths < episodes.horizon
-    ended = found.model.num_states > episodes.num_states
-    for _ in range(0 if ended and not early.any() else count):
-        drawn = np.sort(rng.integers(len(episodes), size=size))
-        while ended and not early[drawn].any():
-            drawn = np.sort(rng.integers(len(episodes), size=size))
-        settings: dict[str, Any] = {"average": average, "elsewhere": (rng, elsewhere)}
-        yield refitted(episodes[drawn], found.model, weights=found.fixed_weights, prior=prior, **settings)
+    count, size = as_count("num_resamples", num_resamples), len(episodes) if size is None else size
+    ended_early = episodes.lengths < episodes.horizon
+    has_end_state = recovery.model.num_states > episodes.num_states
+    for _ in range(0 if has_end_state and not ended_early.any() else count):
+        sample = np.sort(rng.integers(len(episodes), size=size))
+        while has_end_state and not ended_early[sample].any():
+            # A resample without an early end would have one state less than the model; it is drawn again.
+            sample = np.sort(rng.integers(len(episodes), size=size))
+        em_options: dict[str, Any] = {"prior_mean": prior_mean, "random_restarts": (rng, num_restarts)}
+        yield refit_model(
+            episodes[sample], recovery.model, weights=recovery.fixed_weights, pseudocount=pseudocount, **em_options
+        )
 
 
-def refitted(
+def refit_model(
     episodes: Episodes,
     model: RewardMixingMDP,
     *,
     weights: Floats | None = None,
-    prior: float = 1.0,
-    average: Floats | None = None,
-    elsewhere: tuple[np.random.Generator, int] | None = None,
+    pseudocount: float = 1.0,
+    prior_mean: Floats | None = None,
+    random_restarts: tuple[np.random.Generator, int] | None = None,
 ) -> RewardMixingMDP:
-    """The model of other episodes of the same world, by EM from ``model``.
+    """Refit a model to other episodes of its environment, by EM from ``model``.
 
     Args:
-        episodes: the other episodes.
-        model: where EM begins.
-        weights: if they are known.
-        prior: pseudo-count, as for ``recover``.
-        average: (X, Z) law that the prior pulls to, if it is not to be that of these episodes.
-        elsewhere: what random starts are drawn from, and how many there are beside ``model``.
+        episodes: Other episodes.
+        model: Initial value of EM.
+        weights: (M,) weights if they are known.
+        pseudocount: Pseudocount, as in ``recover``.
+        prior_mean: (X, Z) prior mean; None means the marginals of these episodes.
+        random_restarts: Random generator and number of random initial values beside ``model``.
+
+    Returns:
+        Model with the best objective.
     """
-    bags, start, moves = merge_bags(bags_of(episodes)), mixture_of_model(model, episodes), Moments.of_moves(episodes)
-    average = bags.average if average is None else average
-    starts = [Mixture(start.weights, 0.99 * start.laws + 0.01 * average)]  # off the boundary, where EM would stay
-    if elsewhere is not None:
-        rng, count = elsewhere
-        everywhere = np.ones(average.shape[0], bool)
-        starts += [random_mixture(average, start.weights, everywhere, rng) for _ in range(count)]
-    settings: dict[str, Any] = {"average": average, "prior": prior, "weights": weights, "tolerance": 1e-8}
-    fits = [ascend(partial(e_step, bags), mixture, **settings) for mixture in starts]
+    patterns, start = merge_patterns(patterns_from_episodes(episodes)), model_to_mixture(model, episodes)
+    transitions = Moments.from_transitions(episodes)
+    prior_mean = patterns.marginal_probs if prior_mean is None else prior_mean
+    starts = [Mixture(start.weights, 0.99 * start.probs + 0.01 * prior_mean)]  # EM cannot leave the boundary
+    if random_restarts is not None:
+        rng, count = random_restarts
+        all_points = np.ones(prior_mean.shape[0], bool)
+        starts += [random_mixture(prior_mean, start.weights, all_points, rng) for _ in range(count)]
+    em_options: dict[str, Any] = {
+        "prior_mean": prior_mean,
+        "pseudocount": pseudocount,
+        "weights": weights,
+        "tolerance": 1e-8,
+    }
+    fits = [run_em(partial(e_step, patterns), mixture, **em_options) for mixture in starts]
     fit = max(fits, key=lambda fit: fit.objective)
-    return assembled(episodes, fit.mixture, moves.initial_estimate(), moves.transition_estimate()[0])
+    return build_model(episodes, fit.mixture, transitions.initial_estimate(), transitions.transition_estimate()[0])
 
 
-def mixture_of_model(model: RewardMixingMDP, seen: Seen) -> Mixture:
-    """The reward laws of a recovered model on the states and reward values that were seen: without an added end."""
-    places = np.searchsorted(model.reward_values, seen.reward_values)
-    laws = model.laws[:, : seen.num_states][..., places]
-    return Mixture(model.weights, np.ascontiguousarray(laws.reshape(model.num_contexts, -1, places.size)))
+def model_to_mixture(model: RewardMixingMDP, spec: EpisodeSpec) -> Mixture:
+    """Convert a model to a mixture on the states and reward values of ``spec``, without an added end state."""
+    indices = np.searchsorted(model.reward_values, spec.reward_values)
+    probs = model.reward_probs[:, : spec.num_states][..., indices]
+    return Mixture(model.weights, np.ascontiguousarray(probs.reshape(model.num_types, -1, indices.size)))

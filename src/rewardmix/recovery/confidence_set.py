@@ -1,29 +1,31 @@
-"""The models that the moments do not exclude: intervals for averages and covariances, balls for moves and starts.
+"""Compute the set of models that the moments do not exclude: intervals for marginals and covariances, L1 balls for
+transition rows and for the initial distribution.
 
 Covariances. For two value indicators i = (x, z) and j = (y, z') at two steps of one episode, from the n samples of the
 pair (x, y):
 
-    centre     mean of (1[r_x = z] - average_i) (1[r_y = z'] - average_j)       averages from all episodes
-    deviation  sqrt(v(centre) / n),   v(c) = a_i (1 - a_i) a_j (1 - a_j) + (1 - 2 a_i) (1 - 2 a_j) c - c^2
-    radius     rho(n) + delta_i |m_j| + delta_j |m_i| + delta_i delta_j + epsilon_0^2
+    center          mean of (1[r_x = z] - marginal_i) (1[r_y = z'] - marginal_j)     marginals from all episodes
+    standard error  sqrt(v(center) / n),   v(c) = a_i (1 - a_i) a_j (1 - a_j) + (1 - 2 a_i) (1 - 2 a_j) c - c^2
+    radius          rho(n) + delta_i |m_j| + delta_j |m_i| + delta_i delta_j + epsilon_0^2
 
-with delta the radius of an average and m_i the mean of 1[r_x = z] - average_i over the samples of the pair: because
-mean (r_x - a_x)(r_y - a_y) falls by exactly (a_x - â_x) m_y + (a_y - â_y) m_x - (a_x - â_x)(a_y - â_y) when the true
-averages a are put for the estimates â, the radius covers the error of the averages without any further assumption.
-The range of a centred product is at most 1, so Hoeffding's rho(n) is that of a coin. The paper centres at mu-hat - â â
-(printed with a plus in eq:lp_variables: departures 10 and 11 of docs/paper.md).
+Here a are the marginals, delta is the radius of a marginal and m_i is the mean of 1[r_x = z] - marginal_i over the
+samples of the pair. The mean of (r_x - a_x)(r_y - a_y) changes by exactly (a_x - â_x) m_y + (a_y - â_y) m_x -
+(a_x - â_x)(a_y - â_y) when the true marginals a replace the estimates â, so the radius covers the error of the
+marginals without any further assumption. The range of a centered product is at most 1, so Hoeffding's rho(n) is that of
+a Bernoulli variable. The paper centers at mu-hat - â â (printed with a plus in eq:lp_variables: departures 10 and 11 of
+docs/paper.md).
 
-v(c) is the variance of the centred product u w in a world where its mean is c: an indicator with average a has
-u^2 = a (1 - a) + (1 - 2a) u, so the mean of u^2 w^2 follows from c, and with it all that the table of the pair says of
-the variance. Where rewards rarely pay and contexts differ much it is many times that of independent rewards, v(0). The
-error of the averages enters ``centre`` only as a product with m, of the order 1/n, so it adds nothing here. Rare events
-make the plain estimate of v too small just where ``centre`` is: averages are pulled half a count towards the middle,
-c one count towards 0, and a radius that depends on the deviation is that of the largest v within the interval itself
-(for a share this is Wilson's interval).
-``null_deviation`` = sqrt(v(0) / n) is for the question whether a pair is correlated at all, and for weights of a fit: a
-weight that followed ``centre`` would favour the pairs that err towards a small v.
+v(c) is the variance of the centered product u w in a model where its mean is c: an indicator with marginal a has
+u^2 = a (1 - a) + (1 - 2a) u, so the mean of u^2 w^2 follows from c. Where rewards are rare and types differ much, v(c)
+is many times the variance v(0) of independent rewards. The error of the marginals enters ``center`` only as a product
+with m, of the order 1/n, so it adds nothing here. Rare events make the plain estimate of v too small exactly where
+``center`` is too small. Marginals are therefore pulled half a count towards 1/2 and c one count towards 0, and a radius
+that depends on the standard error uses the largest v within the interval itself (for a proportion this is Wilson's
+interval).
+``null_standard_error`` = sqrt(v(0) / n) serves to test whether a pair is correlated at all, and as the weight of a fit:
+a weight that followed ``center`` would favor the pairs that err towards a small v.
 
-With two reward values one indicator says it all, so a *coordinate* is i = x; otherwise i = x*Z + z.
+With two reward values one indicator per state-action is enough, so a *coordinate* is i = x; otherwise i = x*Z + z.
 """
 
 from __future__ import annotations
@@ -37,229 +39,282 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewardmix import theory
-from rewardmix._core.checks import Floats, as_instance, as_number, quoted, refuse
-from rewardmix.model import RewardMixingMDP, mixed
+from rewardmix._core.checks import Floats, as_instance, as_number, quote_value, raise_input_error
+from rewardmix.model import RewardMixingMDP, weighted_sum
 from rewardmix.moments import Moments
-from rewardmix.recovery.bags import with_guesses
+from rewardmix.recovery.reward_patterns import fill_unvisited
 
-GROWTHS = 30
-"""How often a radius that depends on the deviation may grow; each step all but closes what is left."""
+MAX_RADIUS_UPDATES = 30
+"""Largest number of updates of a radius that depends on the standard error; each update closes most of the remaining
+gap.
+"""
 
-Radius = Callable[[Any, Any, int, float], Any]
-"""(counts, deviations of one sample, number of events, failure) -> half-width."""
-
-
-def product_variance(one: Floats, other: Floats, covariance: Floats | float) -> Floats:
-    """v: variance of (1[r_x = z] - one)(1[r_y = z'] - other) where its mean is ``covariance``."""
-    slope = (1.0 - 2.0 * one) * (1.0 - 2.0 * other)
-    return np.asarray(one * (1.0 - one) * other * (1.0 - other) + covariance * (slope - covariance))
+RadiusRule = Callable[[Any, Any, int, float], Any]
+"""(counts, standard deviations of one sample, number of events, failure probability) -> half-width."""
 
 
-def covariances(
-    moments: Moments, average: Floats, delta: Any, smooth: Floats, radius: Radius, share: float, tolerance: float
+def product_variance(p_x: Floats, p_y: Floats, covariance: Floats | float) -> Floats:
+    """Compute v(c), the variance of (1[r_x = z] - p_x)(1[r_y = z'] - p_y) if its mean is the covariance c."""
+    slope = (1.0 - 2.0 * p_x) * (1.0 - 2.0 * p_y)
+    return np.asarray(p_x * (1.0 - p_x) * p_y * (1.0 - p_y) + covariance * (slope - covariance))
+
+
+def pair_covariances(
+    moments: Moments,
+    marginals: Floats,
+    delta: Any,
+    smooth: Floats,
+    radius: RadiusRule,
+    failure_prob: float,
+    tolerance: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats, Floats, Floats, Floats]:
-    """(first, second, centre, radius, deviation, null deviation, counts) of every pair of coordinates that was seen."""
-    points, values = average.shape
+    """Compute the centered covariance, its interval and its standard errors for every observed pair of coordinates.
+
+    Returns (first, second, center, radius, standard error, null standard error, counts), arrays (Q,), sorted by (first,
+    second). ``failure_prob`` is the failure probability of the whole family of intervals, ``tolerance`` epsilon_0.
+    """
+    points, values = marginals.shape
     x, y = moments.pairs
     tables = moments.pair_tables.astype(np.float64)
+    # A state-action paired with itself has no first and second reward: both orders are averaged, so the table is
+    # symmetric.
     tables[x == y] = (tables[x == y] + tables[x == y].transpose(0, 2, 1)) / 2.0
     n = moments.pair_samples.astype(np.float64)
     tables /= n[:, None, None]
-    mine, theirs = tables.sum(axis=2), tables.sum(axis=1)
-    kept = np.arange(1, 2) if values == 2 else np.arange(values)
-    delta = np.broadcast_to(delta, average.shape)
-    events = points * (points + 1) // 2 * kept.size**2
-    parts = []
-    for place, z in enumerate(kept.tolist()):
-        chosen = (x < y)[:, None] | (z <= kept)  # the two orders of a diagonal block are the same coordinates
-        pair, column = np.nonzero(chosen)
-        other, i, j, count = kept[column], x[pair], y[pair], n[pair]
-        off_i = mine[pair, z] - average[i, z]
-        off_j = theirs[pair, other] - average[j, other]
-        centre = (
-            tables[pair, z, other]
-            - average[i, z] * average[j, other]
-            - average[i, z] * off_j
-            - average[j, other] * off_i
+    counts_i, counts_j = tables.sum(axis=2), tables.sum(axis=1)
+    # With two values the indicators of z = 0 and z = 1 differ only in sign, so one of them carries the whole
+    # covariance.
+    coordinates = np.arange(1, 2) if values == 2 else np.arange(values)
+    delta = np.broadcast_to(delta, marginals.shape)
+    events = points * (points + 1) // 2 * coordinates.size**2
+    blocks = []
+    for row, z in enumerate(coordinates.tolist()):
+        is_needed = (x < y)[:, None] | (z <= coordinates)  # both orders of a diagonal block are one pair
+        pair, column = np.nonzero(is_needed)
+        z_j, i, j, count = coordinates[column], x[pair], y[pair], n[pair]
+        off_i = counts_i[pair, z] - marginals[i, z]
+        off_j = counts_j[pair, z_j] - marginals[j, z_j]
+        # The product is expanded around the margins of this pair's own samples. The error of the marginals then enters
+        # only through products with ``off_i`` and ``off_j``, which are of order 1/n.
+        center = (
+            tables[pair, z, z_j]
+            - marginals[i, z] * marginals[j, z_j]
+            - marginals[i, z] * off_j
+            - marginals[j, z_j] * off_i
         )
-        one, two = smooth[i, z], smooth[j, other]
-        variance, null = _variances(one, two, centre, count)
-        own = (i == j) & (other != z)
-        if own.any():
-            joint = _joint(tables, mine, pair[own], z, other[own], one[own], two[own])
-            variance[own] = (variance[own] + np.maximum(joint - centre[own] ** 2, 0.0)) / 2.0
-            null[own] = (null[own] + (one[own] * two[own]) ** 2) / 2.0
-        half = _consistent(radius, count, events, share, centre, variance, one, two) + tolerance * tolerance
-        half = half + delta[i, z] * np.abs(off_j) + delta[j, other] * np.abs(off_i) + delta[i, z] * delta[j, other]
-        errors = np.sqrt(variance / count), np.sqrt(null / count)
-        parts.append((i * kept.size + place, j * kept.size + column, centre, half, *errors, count))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        p_i, p_j = smooth[i, z], smooth[j, z_j]
+        variance, null_variance = _product_variances(p_i, p_j, center, count)
+        # Off-diagonal entries of a state-action with itself average two products, u_z w_z' and u_z' w_z, over each
+        # sample; their correlation changes the variance of the mean.
+        same_x = (i == j) & (z_j != z)
+        if same_x.any():
+            moment = _diagonal_moment(tables, counts_i, pair[same_x], z, z_j[same_x], p_i[same_x], p_j[same_x])
+            variance[same_x] = (variance[same_x] + np.maximum(moment - center[same_x] ** 2, 0.0)) / 2.0
+            null_variance[same_x] = (null_variance[same_x] + (p_i[same_x] * p_j[same_x]) ** 2) / 2.0
+        half = _inflate_radius(radius, count, events, failure_prob, center, variance, p_i, p_j) + tolerance * tolerance
+        # The error of the estimated marginals, added to the sampling error; see the module docstring for the exact
+        # expansion.
+        half = half + delta[i, z] * np.abs(off_j) + delta[j, z_j] * np.abs(off_i) + delta[i, z] * delta[j, z_j]
+        errors = np.sqrt(variance / count), np.sqrt(null_variance / count)
+        blocks.append((i * coordinates.size + row, j * coordinates.size + column, center, half, *errors, count))
+    columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
+    # Pairs were collected value by value; a fixed order makes every later sum over pairs reproducible.
     order = np.lexsort((columns[1], columns[0]))
-    first, second, centre, half, deviation, null, counts = (column[order] for column in columns)
-    return first, second, centre, half, deviation, null, counts
+    first, second, center, half, error, null_error, counts = (column[order] for column in columns)
+    return first, second, center, half, error, null_error, counts
 
 
-def smoothed(average: Floats, visits: NDArray[Any]) -> Floats:
-    """(X, Z) averages pulled half a count towards the middle."""
+def smooth_frequencies(marginals: Floats, visits: NDArray[Any]) -> Floats:
+    """Compute (X, Z) marginals pulled half a count towards 1/2 (Krichevsky-Trofimov), so that no variance is 0."""
     n = visits[:, None]
-    return np.asarray((np.nan_to_num(average, nan=0.5) * n + 0.5) / (n + 1.0))
+    return np.asarray((np.nan_to_num(marginals, nan=0.5) * n + 0.5) / (n + 1.0))
 
 
-def _variances(one: Floats, two: Floats, centre: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """v at the centre, pulled one count towards 0 and into what two such rewards can have, and v(0)."""
-    least = -np.minimum(one * two, (1.0 - one) * (1.0 - two))
-    most = np.minimum(one * (1.0 - two), two * (1.0 - one))
-    pulled = np.clip(centre, least, most) * count / (count + 1.0)
-    return product_variance(one, two, pulled), product_variance(one, two, 0.0)
+def _product_variances(p_i: Floats, p_j: Floats, center: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Compute v at the center, pulled one count towards 0 and clipped to attainable covariances, and v(0)."""
+    # Bounds of Frechet: no two Bernoulli variables with these means have a smaller or larger covariance.
+    min_covariance = -np.minimum(p_i * p_j, (1.0 - p_i) * (1.0 - p_j))
+    max_covariance = np.minimum(p_i * (1.0 - p_j), p_j * (1.0 - p_i))
+    shrunk = np.clip(center, min_covariance, max_covariance) * count / (count + 1.0)
+    return product_variance(p_i, p_j, shrunk), product_variance(p_i, p_j, 0.0)
 
 
-def _joint(
-    tables: Floats, margins: Floats, pair: NDArray[Any], z: int, other: NDArray[Any], one: Floats, two: Floats
+def _diagonal_moment(
+    tables: Floats, margins: Floats, pair: NDArray[Any], z: int, z_j: NDArray[Any], p_i: Floats, p_j: Floats
 ) -> Floats:
-    """Mean of h(r) h(r') over the two rewards of a pair of x with itself, h = u_z u_z'.
+    """Compute the mean of h(r) h(r') over the two rewards of a pair of x with itself, where h = u_z u_z'.
 
-    Both u_z w_z' and u_z' w_z are counted there, and v of their mean is half of v plus half of their covariance, which
-    this gives. h is one * two, less ``two`` at r = z and less ``one`` at r = z', so few cells of the table say it all.
+    Both u_z w_z' and u_z' w_z are counted for such a pair. The variance of their mean is half of v plus half of their
+    covariance, and the covariance follows from this moment. h equals p_z p_z', less p_z' at r = z and less p_z at r =
+    z', so three cells and two margins of the table suffice.
     """
-    base = one * two
-    square = two * two * tables[pair, z, z] + one * one * tables[pair, other, other]
-    square = square + 2.0 * base * tables[pair, z, other]
-    return np.asarray(square + base * (base - 2.0 * (two * margins[pair, z] + one * margins[pair, other])))
+    base = p_i * p_j
+    moment = p_j * p_j * tables[pair, z, z] + p_i * p_i * tables[pair, z_j, z_j]
+    moment = moment + 2.0 * base * tables[pair, z, z_j]
+    return np.asarray(moment + base * (base - 2.0 * (p_j * margins[pair, z] + p_i * margins[pair, z_j])))
 
 
-def _consistent(
-    radius: Radius, count: Floats, events: int, share: float, centre: Floats, variance: Floats, one: Floats, two: Floats
+def _inflate_radius(
+    radius: RadiusRule,
+    count: Floats,
+    events: int,
+    failure_prob: float,
+    center: Floats,
+    variance: Floats,
+    p_i: Floats,
+    p_j: Floats,
 ) -> Floats:
-    """The radius for the largest v of any covariance within it: grown from that of ``variance`` until it holds."""
-    peak = (1.0 - 2.0 * one) * (1.0 - 2.0 * two) / 2.0
-    half = np.asarray(radius(count, np.sqrt(variance), events, share), dtype=np.float64)
-    for _ in range(GROWTHS):
-        largest = product_variance(one, two, np.clip(peak, centre - half, centre + half))
-        wider = radius(count, np.sqrt(np.maximum(largest, variance)), events, share)
+    """Compute the radius for the largest v of any covariance within it, by fixed-point updates that only widen."""
+    # v(c) is a parabola in c with its maximum at this point, so its largest value on an interval is at the clipped
+    # peak.
+    peak = (1.0 - 2.0 * p_i) * (1.0 - 2.0 * p_j) / 2.0
+    half = np.asarray(radius(count, np.sqrt(variance), events, failure_prob), dtype=np.float64)
+    for _ in range(MAX_RADIUS_UPDATES):
+        largest = product_variance(p_i, p_j, np.clip(peak, center - half, center + half))
+        wider = radius(count, np.sqrt(np.maximum(largest, variance)), events, failure_prob)
         if not (wider > half).any():
             break
+        # Radii never shrink: the iteration is monotone, so stopping early leaves a radius that is at least the plain
+        # one.
         half = np.maximum(half, wider)
     return half
 
 
-ROUNDING = 1e-9
-"""How far outside an interval counts as rounding."""
+ROUNDING_TOLERANCE = 1e-9
+"""Values outside an interval by at most this much count as inside: it is rounding error."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One interval that a model is outside of.
+    """One interval that excludes a model.
 
     Attributes:
-        what: "average", "covariance", "transition" or "initial".
-        where: coordinates of the average or of the pair, x of the transition row, nothing for the initial law.
-        found: the model's value (for laws: its L1 distance from the estimate).
-        lower: end of the interval.
-        upper: end of the interval.
+        family: "marginals", "covariance", "transition" or "initial".
+        index: Coordinates of the marginal or of the pair, x of the transition row, empty for the initial distribution.
+        value: The model's value (for distributions: its L1 distance from the estimate).
+        lower: Lower end of the interval.
+        upper: Upper end of the interval.
     """
 
-    what: str
-    where: tuple[int, ...]
-    found: float
+    family: str
+    index: tuple[int, ...]
+    value: float
     lower: float
     upper: float
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceSet:
-    """Intervals for averages and covariances, balls around the laws of moves and starts.
+    """Intervals for marginals and covariances, L1 balls around the transition rows and the initial distribution.
+
+    Q is the number of observed pairs of coordinates, N = X with two reward values and N = X*Z otherwise.
 
     Attributes:
         num_states: S.
         num_actions: A.
         horizon: H.
-        reward_values: (Z,).
-        average: (N,) average of each coordinate, NaN where x was never visited.
-        average_radius: (N,), inf where never visited.
-        first: (Q,) coordinate i of each observed pair, i <= j; a pair not listed has the interval (-inf, inf).
-        second: (Q,) coordinate j.
-        centre: (Q,) centred covariance.
+        reward_values: (Z,) reward values.
+        marginals: (N,) marginal reward probability of each coordinate, NaN where x was not visited.
+        marginal_radius: (N,) half-widths of the marginals, inf where x was not visited.
+        pair_first: (Q,) coordinate i of each observed pair, i <= j; a pair that is not listed has the interval (-inf,
+            inf).
+        pair_second: (Q,) coordinate j.
+        center: (Q,) centered covariance.
         radius: (Q,) half-width of its interval.
-        deviation: (Q,) standard error of ``centre``, 0 in an exact set.
-        null_deviation: (Q,) what it would be if the two rewards were independent.
-        counts: (Q,) samples of the pair.
-        initial: (S',) estimated law of the first state; S' is S + 1 if episodes ended early, the end being the last.
-        initial_radius: L1 radius.
-        transition: ``(S'*A, S')`` CSR, estimated law of moves.
+        standard_error: (Q,) standard error of ``center``, 0 in an exact set.
+        null_standard_error: (Q,) standard error of ``center`` if the two rewards were independent.
+        pair_samples: (Q,) number of samples of the pair.
+        initial: (S',) estimated initial distribution; S' is S + 1 if episodes ended early, the end state being the
+            last.
+        initial_radius: L1 radius of the initial distribution.
+        transition: ``(S'*A, S')`` CSR, estimated transition rows.
         transition_radius: ``(S'*A,)`` L1 radius of each row, 2 or more where nothing is known.
-        tolerance: epsilon_0 = accuracy / H^2.
-        failure: probability that the true model is outside, as far as ``radius`` guarantees it.
+        tolerance: epsilon_0 = epsilon / H^2.
+        failure_prob: Probability that the true model is outside, as far as the radius rule guarantees it.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> model = rm.make_model("probe")
+        >>> episodes = rm.simulate(rm.uniform_policy(model), model, 2000, seed=0)
+        >>> confidence_set = rm.confidence_set(rm.Moments.from_episodes(episodes))
+        >>> confidence_set.contains(model), len(confidence_set.violations(model))
+        (True, 0)
     """
 
     num_states: int
     num_actions: int
     horizon: int
     reward_values: Floats
-    average: Floats
-    average_radius: Floats
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    centre: Floats
+    marginals: Floats
+    marginal_radius: Floats
+    pair_first: NDArray[np.int64]
+    pair_second: NDArray[np.int64]
+    center: Floats
     radius: Floats
-    deviation: Floats
-    null_deviation: Floats
-    counts: Floats
+    standard_error: Floats
+    null_standard_error: Floats
+    pair_samples: Floats
     initial: Floats
     initial_radius: float
     transition: Any
     transition_radius: Floats
     tolerance: float
-    failure: float
+    failure_prob: float
 
     def __repr__(self) -> str:
         return (
-            f"ConfidenceSet(states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}, "
-            f"pairs={self.first.size}, failure={self.failure:g})"
+            f"ConfidenceSet(num_states={self.num_states}, num_actions={self.num_actions}, horizon={self.horizon}, "
+            f"pairs={self.pair_first.size}, failure_prob={self.failure_prob:g})"
         )
 
     @property
     def num_points(self) -> int:
-        """X = S*A."""
+        """X = S*A, the number of state-actions."""
         return self.num_states * self.num_actions
 
     @property
     def width(self) -> int:
-        """Coordinates of one x, which are 1 with two reward values, else Z."""
+        """Number of coordinates of one x, 1 with two reward values and Z with more."""
         return 1 if self.reward_values.size == 2 else int(self.reward_values.size)
 
     @property
     def lower(self) -> Floats:
-        """(Q,) lower end of each covariance interval."""
-        return self.centre - self.radius
+        """(Q,) lower ends of the covariance intervals."""
+        return self.center - self.radius
 
     @property
     def upper(self) -> Floats:
-        """(Q,) upper end of each covariance interval."""
-        return self.centre + self.radius
+        """(Q,) upper ends of the covariance intervals."""
+        return self.center + self.radius
 
     @cached_property
     def excludes_zero(self) -> NDArray[np.bool_]:
-        """(Q,): pairs whose sign the set decides."""
+        """(Q,) mask of the pairs whose interval excludes 0, so that the sign of the covariance is known."""
         return (self.lower > 0) | (self.upper < 0)
 
     @cached_property
     def visited(self) -> NDArray[np.bool_]:
-        """(X,): whether any episode was there."""
-        return np.isfinite(self.average.reshape(self.num_points, self.width)[:, 0])
+        """(X,) mask of the state-actions that any episode visited."""
+        return np.isfinite(self.marginals.reshape(self.num_points, self.width)[:, 0])
 
     @cached_property
-    def average_laws(self) -> Floats:
-        """(X, Z): law of the reward over contexts; see ``with_guesses`` where x was never visited."""
-        laws = self.average.reshape(self.num_points, self.width)
-        return with_guesses(np.concatenate([1.0 - laws, laws], axis=1) if self.width == 1 else laws, self.visited)
+    def marginal_probs(self) -> Floats:
+        """(X, Z) marginal reward probabilities; ``fill_unvisited`` fills the rows that were not visited."""
+        probs = self.marginals.reshape(self.num_points, self.width)
+        return fill_unvisited(np.concatenate([1.0 - probs, probs], axis=1) if self.width == 1 else probs, self.visited)
 
-    def grown(self, factor: float) -> ConfidenceSet:
-        """The same set with every radius of averages and covariances multiplied."""
-        return replace(self, average_radius=self.average_radius * factor, radius=self.radius * factor)
+    def scale_radii(self, factor: float) -> ConfidenceSet:
+        """Return the set with all radii of marginals and covariances multiplied by ``factor``."""
+        return replace(self, marginal_radius=self.marginal_radius * factor, radius=self.radius * factor)
 
-    def moved(self, moments: Moments) -> ConfidenceSet:
-        """The same rewards with moves and starts from other counts: these may come from episodes of any policy."""
-        initial, initial_radius, transition, transition_radius = _dynamics(moments, theory.share(self.failure))
+    def with_transitions(self, moments: Moments) -> ConfidenceSet:
+        """Return the set with transitions and initial distribution from other counts.
+
+        These may come from episodes of any policy: next states do not depend on the type.
+        """
+        initial, initial_radius, transition, transition_radius = _transition_balls(
+            moments, theory.failure_prob_per_family(self.failure_prob)
+        )
         return replace(
             self,
             initial=initial,
@@ -269,170 +324,199 @@ class ConfidenceSet:
         )
 
     def contains(self, model: RewardMixingMDP) -> bool:
-        """Whether no interval excludes the model."""
-        return not any(mask.any() for *_, mask in self.checks(model))
+        """Return whether all intervals and balls contain the model."""
+        return not any(mask.any() for *_, mask in self.iter_checks(model))
 
     def violations(self, model: RewardMixingMDP) -> tuple[Violation, ...]:
-        """Every interval that the model is outside of."""
+        """List the intervals and balls that do not contain the model."""
         return tuple(
-            Violation(what, tuple(int(part[k]) for part in where), float(value[k]), float(lower[k]), float(upper[k]))
-            for what, where, value, lower, upper, mask in self.checks(model)
+            Violation(family, tuple(int(i[k]) for i in index), float(value[k]), float(lower[k]), float(upper[k]))
+            for family, index, value, lower, upper, mask in self.iter_checks(model)
             for k in np.flatnonzero(mask)
         )
 
-    def checks(self, model: RewardMixingMDP) -> Any:
-        """(what, where, values, lower, upper, outside) for each family of intervals."""
-        laws = self._laws_of(model)
-        points = np.arange(self.average.size)
-        coordinates = (laws[..., 1:] if self.width == 1 else laws).reshape(model.num_contexts, -1)
-        average = mixed(model.weights, coordinates)
-        known = np.isfinite(self.average)
-        low, high = self.average - self.average_radius, self.average + self.average_radius
-        yield "average", (points,), average, low, high, known & _outside(average, low, high)
-        centred = coordinates - average
-        covariance = mixed(model.weights, centred[:, self.first] * centred[:, self.second])
+    def iter_checks(self, model: RewardMixingMDP) -> Any:
+        """Yield (family, index, values, lower, upper, is_outside) for each family of intervals."""
+        probs = self._reward_probs(model)
+        indices = np.arange(self.marginals.size)
+        coordinates = (probs[..., 1:] if self.width == 1 else probs).reshape(model.num_types, -1)
+        marginals = weighted_sum(model.weights, coordinates)
+        is_visited = np.isfinite(self.marginals)
+        low, high = self.marginals - self.marginal_radius, self.marginals + self.marginal_radius
+        yield "marginals", (indices,), marginals, low, high, is_visited & _is_outside(marginals, low, high)
+        centered = coordinates - marginals
+        covariance = weighted_sum(model.weights, centered[:, self.pair_first] * centered[:, self.pair_second])
         yield (
             "covariance",
-            (self.first, self.second),
+            (self.pair_first, self.pair_second),
             covariance,
             self.lower,
             self.upper,
-            _outside(covariance, self.lower, self.upper),
+            _is_outside(covariance, self.lower, self.upper),
         )
         size = int(self.initial.size)
-        off = np.asarray(abs(_padded_rows(model, size) - self.transition).sum(axis=1)).ravel()
+        # Rows of the end state, if there is one, are absorbing by definition and are not compared.
+        distance = np.asarray(abs(_pad_rows(model, size) - self.transition).sum(axis=1)).ravel()
         rows = np.arange(self.num_points)
-        off, radius = off[rows], self.transition_radius[rows]
-        yield "transition", (rows,), off, np.zeros(rows.size), radius, off > radius + ROUNDING
-        off = np.atleast_1d(np.abs(np.pad(model.initial, (0, size - model.num_states)) - self.initial).sum())
+        distance, radius = distance[rows], self.transition_radius[rows]
+        yield "transition", (rows,), distance, np.zeros(rows.size), radius, distance > radius + ROUNDING_TOLERANCE
+        distance = np.atleast_1d(np.abs(np.pad(model.initial, (0, size - model.num_states)) - self.initial).sum())
         radius = np.atleast_1d(self.initial_radius)
-        yield "initial", (), off, np.zeros(1), radius, off > radius + ROUNDING
+        yield "initial", (), distance, np.zeros(1), radius, distance > radius + ROUNDING_TOLERANCE
 
-    def _laws_of(self, model: RewardMixingMDP) -> Floats:
-        """(M, X, Z) laws of the model on the states and reward values of this set."""
+    def _reward_probs(self, model: RewardMixingMDP) -> Floats:
+        """Return the (M, X, Z) reward probabilities of a model on the states and reward values of this set."""
         states = {self.num_states, int(self.initial.size)}
-        world = model.num_actions, model.horizon
-        if model.num_states not in states or world != (self.num_actions, self.horizon):
-            refuse(
+        sizes = model.num_actions, model.horizon
+        if model.num_states not in states or sizes != (self.num_actions, self.horizon):
+            raise_input_error(
                 "model",
-                f"{model.num_states} states, {world[0]} actions, horizon {world[1]}",
-                f"{sorted(states)} states, {self.num_actions} actions, horizon {self.horizon}, as in the set",
+                f"{model.num_states} states, {sizes[0]} actions, horizon {sizes[1]}",
+                f"{sorted(states)} states, {self.num_actions} actions, horizon {self.horizon}",
             )
-        places = np.searchsorted(model.reward_values, self.reward_values)
-        places = np.minimum(places, model.num_values - 1)
-        if not np.allclose(model.reward_values[places], self.reward_values):
-            refuse("model", f"reward values {model.reward_values.tolist()}", f"{self.reward_values.tolist()}")
-        return model.laws[:, : self.num_states][..., places].reshape(model.num_contexts, self.num_points, -1)
+        indices = np.searchsorted(model.reward_values, self.reward_values)
+        indices = np.minimum(indices, model.num_values - 1)
+        if not np.allclose(model.reward_values[indices], self.reward_values):
+            raise_input_error(
+                "model", f"reward values {model.reward_values.tolist()}", f"{self.reward_values.tolist()}"
+            )
+        return model.reward_probs[:, : self.num_states][..., indices].reshape(model.num_types, self.num_points, -1)
 
 
-def hoeffding(counts: Any, deviation: Any, events: int, failure: float) -> Any:
-    """Half-width that holds for all ``events`` and all counts at once (``theory.hoeffding_radius``)."""
-    return theory.hoeffding_radius(counts, failure / events)
+def hoeffding_rule(counts: Any, deviation: Any, events: int, failure_prob: float) -> Any:
+    """Compute half-widths that hold for all ``events`` and all counts at once (``theory.hoeffding_radius``)."""
+    return theory.hoeffding_radius(counts, failure_prob / events)
 
 
-def normal(deviations: float = 3.0) -> Radius:
-    """A radius of so many standard errors: much narrower, each interval right only by itself."""
-    as_number("deviations", deviations, above=0.0, below=1e9)
+def normal_rule(num_std: float = 3.0) -> RadiusRule:
+    """Make a radius rule of a number of standard errors; narrower than Hoeffding, each interval holds alone."""
+    as_number("num_std", num_std, above=0.0, below=1e9)
 
-    def radius(counts: Any, deviation: Any, events: int, failure: float) -> Any:
+    def radius(counts: Any, deviation: Any, events: int, failure_prob: float) -> Any:
+        """Compute half-widths of ``num_std`` standard errors; inf without samples."""
         n = np.maximum(counts, 1.0)
-        return np.where(counts > 0, deviations * deviation / np.sqrt(n), np.inf)
+        return np.where(counts > 0, num_std * deviation / np.sqrt(n), np.inf)
 
     return radius
 
 
 def confidence_set(
-    moments: Moments, *, failure: float = 0.05, accuracy: float = 0.1, radius: Radius = hoeffding
+    moments: Moments, *, failure_prob: float = 0.05, epsilon: float = 0.1, radius_rule: RadiusRule = hoeffding_rule
 ) -> ConfidenceSet:
-    """The set of models that the moments do not exclude.
+    """Build the set of models that agree with the moments.
 
     Args:
-        moments: counts of episodes whose actions did not depend on the rewards of the same episode.
-        failure: probability (at most) that the true model is outside, if ``radius`` is ``hoeffding``. A quarter each
-            goes to the averages, the pairs, the moves and the starts.
-        accuracy: epsilon; the tolerance epsilon_0 = accuracy / H^2 is added, squared, to every covariance interval.
-        radius: ``hoeffding``, ``normal(3.0)`` or a function of the same form.
+        moments: Counts of nonadaptive episodes: their actions did not depend on the rewards of their own episode.
+        failure_prob: Largest probability that the true model is outside, if ``radius_rule`` is ``hoeffding_rule``. A
+            quarter each goes to the marginals, the pairs, the transitions and the initial distribution.
+        epsilon: PAC accuracy; the tolerance epsilon_0 = epsilon / H^2 is added, squared, to each covariance radius.
+        radius_rule: ``hoeffding_rule``, ``normal_rule(3.0)`` or a function with their arguments.
+
+    Returns:
+        Confidence set with intervals for the observed pairs only.
+
+    Raises:
+        InputError: If an argument is out of range or the moments hold no episodes.
+
+    Examples:
+        >>> import rewardmix as rm
+        >>> model = rm.make_model("probe")
+        >>> episodes = rm.simulate(rm.uniform_policy(model), model, 2000, seed=0)
+        >>> confidence_set = rm.confidence_set(rm.Moments.from_episodes(episodes), failure_prob=0.05)
+        >>> confidence_set.contains(model)
+        True
     """
     as_instance("moments", moments, Moments)
-    if not callable(radius):
-        refuse("radius", quoted(radius), "a function: hoeffding or normal(3.0) of rewardmix.recovery")
-    if moments.episodes == 0:
-        refuse("moments", "no episodes", "at least one: nothing can be recovered from nothing")
-    share = theory.share(as_number("failure", failure, above=0.0, below=1.0))
-    tolerance = theory.tolerance(as_number("accuracy", accuracy, above=0.0), moments.horizon)
-    visits, average = moments.samples, moments.frequencies
-    smooth = smoothed(average, visits)
-    sd = np.sqrt(smooth * (1.0 - smooth))
-    events = average.shape[0] * (1 if moments.num_values == 2 else moments.num_values)
-    spread_of_average = radius(visits[:, None], sd, events, share)
-    pairs = covariances(moments, average, spread_of_average, smooth, radius, share, tolerance)
-    keep = slice(1, None) if moments.reward_values.size == 2 else slice(None)
+    if not callable(radius_rule):
+        raise_input_error(
+            "radius_rule",
+            quote_value(radius_rule),
+            "hoeffding_rule or normal_rule(num_std) of rewardmix.recovery, or a function with their arguments",
+        )
+    if moments.num_episodes == 0:
+        raise_input_error("moments", "no episodes", "at least one episode")
+    family_failure_prob = theory.failure_prob_per_family(as_number("failure_prob", failure_prob, above=0.0, below=1.0))
+    tolerance = theory.covariance_tolerance(as_number("epsilon", epsilon, above=0.0), moments.horizon)
+    visits, marginals = moments.num_samples, moments.reward_frequencies
+    smooth = smooth_frequencies(marginals, visits)
+    deviation = np.sqrt(smooth * (1.0 - smooth))
+    # A union bound over coordinates: the indicators of two values are one event, because they sum to 1.
+    events = marginals.shape[0] * (1 if moments.num_values == 2 else moments.num_values)
+    marginal_radius = radius_rule(visits[:, None], deviation, events, family_failure_prob)
+    pairs = pair_covariances(moments, marginals, marginal_radius, smooth, radius_rule, family_failure_prob, tolerance)
+    columns = slice(1, None) if moments.reward_values.size == 2 else slice(None)
     return ConfidenceSet(
         moments.num_states,
         moments.num_actions,
         moments.horizon,
         moments.reward_values,
-        average[:, keep].ravel(),
-        np.broadcast_to(spread_of_average, average.shape)[:, keep].ravel(),
+        marginals[:, columns].ravel(),
+        np.broadcast_to(marginal_radius, marginals.shape)[:, columns].ravel(),
         *pairs,
-        *_dynamics(moments, share),
+        *_transition_balls(moments, family_failure_prob),
         tolerance,
-        failure,
+        failure_prob,
     )
 
 
-def exact(model: RewardMixingMDP, *, accuracy: float = 0.1) -> ConfidenceSet:
-    """The true moments of a model with no width at all: what endless exploration would leave."""
+def exact_confidence_set(model: RewardMixingMDP, *, epsilon: float = 0.1) -> ConfidenceSet:
+    """Return the confidence set of width zero around the true moments of a model (infinitely many episodes)."""
     from scipy.sparse import csr_array
 
-    laws = model.laws[..., 1:] if model.num_values == 2 else model.laws
-    coordinates = laws.reshape(model.num_contexts, -1)
-    average = mixed(model.weights, coordinates)
-    size = average.size
+    probs = model.reward_probs[..., 1:] if model.num_values == 2 else model.reward_probs
+    coordinates = probs.reshape(model.num_types, -1)
+    marginals = weighted_sum(model.weights, coordinates)
+    size = marginals.size
     first, second = np.triu_indices(size)
-    centred = coordinates - average
-    covariance = mixed(model.weights, centred[:, first] * centred[:, second])
-    none = np.zeros(first.size)
+    centered = coordinates - marginals
+    covariance = weighted_sum(model.weights, centered[:, first] * centered[:, second])
+    zeros = np.zeros(first.size)
     return ConfidenceSet(
         model.num_states,
         model.num_actions,
         model.horizon,
         model.reward_values,
-        average,
+        marginals,
         np.zeros(size),
         first,
         second,
         covariance,
-        none,
-        none,
-        none,
+        zeros,
+        zeros,
+        zeros,
         np.full(first.size, np.inf),
         model.initial,
         0.0,
         csr_array(model.transition_rows),
         np.zeros(model.num_states * model.num_actions),
-        accuracy / model.horizon**2,
+        epsilon / model.horizon**2,
         0.0,
     )
 
 
-def _dynamics(moments: Moments, share: float) -> tuple[Floats, float, Any, Floats]:
-    """(initial, its radius, transition, its radii): L1 balls, 2^S events for the S coordinates."""
+def _transition_balls(moments: Moments, failure_prob: float) -> tuple[Floats, float, Any, Floats]:
+    """Compute (initial, its radius, transition, its radii) by Weissman's bound on the L1 error."""
     rows, _ = moments.transition_estimate()
     size = rows.shape[1]
     visits = np.zeros(rows.shape[0])
     visits[: moments.visits.size] = moments.visits
-    radius = theory.weissman_radius(visits, size, share / moments.num_state_actions)
-    radius[moments.visits.size :] = 0.0  # the end stays the end, by definition
-    return moments.initial_estimate(), float(theory.weissman_radius(moments.episodes, size, share)), rows, radius
+    radius = theory.weissman_radius(visits, size, failure_prob / moments.num_state_actions)
+    radius[moments.visits.size :] = 0.0  # the end state is absorbing by definition
+    return (
+        moments.initial_estimate(),
+        float(theory.weissman_radius(moments.num_episodes, size, failure_prob)),
+        rows,
+        radius,
+    )
 
 
-def _outside(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
-    return (values < lower - ROUNDING) | (values > upper + ROUNDING)
+def _is_outside(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
+    """Return the mask of values outside [lower, upper] by more than rounding."""
+    return (values < lower - ROUNDING_TOLERANCE) | (values > upper + ROUNDING_TOLERANCE)
 
 
-def _padded_rows(model: RewardMixingMDP, size: int) -> Any:
-    """(size*A, size) rows of the model, with an absorbing end state added if the estimate has one and it has not."""
+def _pad_rows(model: RewardMixingMDP, size: int) -> Any:
+    """Return (size*A, size) transition rows of the model, with an end state if only the estimate has one."""
     from scipy.sparse import csr_array, vstack
 
     rows = csr_array(model.transition_rows)

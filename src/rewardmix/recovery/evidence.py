@@ -1,4 +1,4 @@
-"""What there is to recover from, made from whatever was kept."""
+"""Collect what recovery needs, from episodes, moments or a confidence set."""
 
 from __future__ import annotations
 
@@ -8,151 +8,163 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._core.brevity import short
-from rewardmix._core.checks import Floats, as_instance, refuse
-from rewardmix._core.limits import afford_recovery
-from rewardmix._core.streams import Role, generator
+from rewardmix._core.budget import check_budget_recovery
+from rewardmix._core.checks import Floats, as_instance, raise_input_error
+from rewardmix._core.random_streams import Role, make_generator
+from rewardmix._core.short_repr import use_short_repr
 from rewardmix.episodes import Episodes
 from rewardmix.moments import Moments
-from rewardmix.recovery.bags import Bags, bags_of, merge_bags
-from rewardmix.recovery.confidence_set import ConfidenceSet, Radius, confidence_set, hoeffding
-from rewardmix.recovery.pooling import Pool, is_large
+from rewardmix.recovery.confidence_set import ConfidenceSet, RadiusRule, confidence_set, hoeffding_rule
+from rewardmix.recovery.hierarchical_prior import HierarchicalPrior, uses_hierarchical_prior
+from rewardmix.recovery.reward_patterns import RewardPatterns, merge_patterns, patterns_from_episodes
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """What is asked.
+class RecoverySettings:
+    """Settings of a recovery.
 
     Attributes:
-        num_contexts: M.
-        weights: (M,) if they are known.
-        prior: pseudo-count at the centre for each x and context; None: learned in a large world, 1 in others.
-        seed: of the random starts.
-        start: (weights (M,), laws (M, X, Z)) of an earlier model: one more start, whose order the contexts keep.
+        num_types: M.
+        weights: (M,) weights if they are known.
+        pseudocount: Pseudocount at the prior mean for each x and type; None: estimated in a large model, 1 in others.
+        seed: Seed of the random initial values.
+        init_mixture: (weights (M,), probs (M, X, Z)) of an earlier model: one more initial value, whose order the types
+            keep.
     """
 
-    num_contexts: int = 2
+    num_types: int = 2
     weights: Floats | None = None
-    prior: float | None = None
+    pseudocount: float | None = None
     seed: int = 0
-    start: tuple[Floats, Floats] | None = None
+    init_mixture: tuple[Floats, Floats] | None = None
 
     @property
-    def pseudo_count(self) -> float:
-        """What was asked for, or 1, for refits of parts; they are not asked what they show."""
-        return 1.0 if self.prior is None else self.prior
+    def pseudocount_or_default(self) -> float:
+        """Given pseudocount, or 1 because refits of resamples do not estimate one."""
+        return 1.0 if self.pseudocount is None else self.pseudocount
 
 
-@short
+@use_short_repr
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """What there is to recover from.
+class RecoveryData:
+    """Data of a recovery.
 
     Attributes:
-        confidence: the confidence set.
-        moments: the counts behind it, if there are any.
-        bags: the rewards of whole episodes, if they were kept.
-        blind: those of the episodes whose actions did not follow their rewards: only these may be averaged.
+        confidence_set: Confidence set.
+        moments: Counts behind it, if there are any.
+        patterns: Reward patterns of whole episodes, if they were kept.
+        nonadaptive_patterns: Patterns of the nonadaptive episodes; only their averages are unbiased.
     """
 
-    confidence: ConfidenceSet
+    confidence_set: ConfidenceSet
     moments: Moments | None = None
-    bags: Bags | None = None
-    blind: Bags | None = None
+    patterns: RewardPatterns | None = None
+    nonadaptive_patterns: RewardPatterns | None = None
 
     @cached_property
-    def pool(self) -> Pool | None:
-        """What state-actions say of each other, in a large world of which there are counts."""
-        large = is_large(self.confidence.num_states, self.confidence.num_actions)
-        return Pool(self.moments) if self.moments is not None and large else None
+    def hierarchical_prior(self) -> HierarchicalPrior | None:
+        """Hierarchical prior of a large model with counts, else None."""
+        large = uses_hierarchical_prior(self.confidence_set.num_states, self.confidence_set.num_actions)
+        return HierarchicalPrior(self.moments) if self.moments is not None and large else None
 
-    def centre(self, bags: Bags, question: Question) -> Floats:
-        """(X, Z) law that a prior on the laws behind ``bags`` pulls to.
+    def prior_mean(self, patterns: RewardPatterns, settings: RecoverySettings) -> Floats:
+        """Compute the (X, Z) prior mean of the reward probabilities behind ``patterns``.
 
-        In a large world it is itself pulled to the law of the world, the more the less contexts have in common.
-        The average over the blind episodes: one that includes episodes that follow rewards is pulled by what these
-        looked for. Only where no blind episode went is there nothing better. For a log no episode is known to be blind,
-        and the average over all of it has to do; a pseudo-count is all that hangs on it.
+        It is the marginals of the nonadaptive episodes, because adaptively collected episodes visit x more often when
+        rewards there were good. State-actions that only adaptive episodes visited use all episodes. In a large model
+        the prior mean is itself shrunk to the pooled distribution, the more the less types share. In a log no episode
+        is known to be nonadaptive, and the marginals of the whole log are used; only a pseudocount depends on them.
         """
-        if self.blind is None or self.blind is bags or self.bags is not bags:
-            return self._pooled(bags.average, bags.occurrences.sum(axis=1), question)
-        visits, others = self.blind.occurrences.sum(axis=1), bags.occurrences.sum(axis=1)
-        average = np.where(visits[:, None] > 0, self.blind.average, bags.average)
-        return self._pooled(average, np.where(visits > 0, visits, others), question)
+        if self.nonadaptive_patterns is None or self.nonadaptive_patterns is patterns or self.patterns is not patterns:
+            return self._shrink(patterns.marginal_probs, patterns.reward_counts.sum(axis=1), settings)
+        nonadaptive = self.nonadaptive_patterns
+        visits, all_visits = nonadaptive.reward_counts.sum(axis=1), patterns.reward_counts.sum(axis=1)
+        marginal_probs = np.where(visits[:, None] > 0, nonadaptive.marginal_probs, patterns.marginal_probs)
+        return self._shrink(marginal_probs, np.where(visits > 0, visits, all_visits), settings)
 
-    def _pooled(self, average: Floats, visits: Floats, question: Question) -> Floats:
-        return average if self.pool is None else self.pool.centre(average, visits, question.num_contexts)
+    def _shrink(self, marginal_probs: Floats, visits: Floats, settings: RecoverySettings) -> Floats:
+        """Shrink marginals by the hierarchical prior, if there is one."""
+        return (
+            marginal_probs
+            if self.hierarchical_prior is None
+            else self.hierarchical_prior.prior_mean(marginal_probs, visits, settings.num_types)
+        )
 
-    def strength(self, question: Question) -> float:
-        """The pseudo-count at the centre: what was asked for, or what a large world shows."""
-        if question.prior is not None:
-            return question.prior
-        return 1.0 if self.pool is None else self.pool.strength(question.num_contexts)
+    def pseudocount(self, settings: RecoverySettings) -> float:
+        """Return the pseudocount at the prior mean: the given one, or in a large model the estimated one."""
+        if settings.pseudocount is not None:
+            return settings.pseudocount
+        return 1.0 if self.hierarchical_prior is None else self.hierarchical_prior.pseudocount(settings.num_types)
 
 
-def afford_data(data: Any, following: Any, contexts: int) -> None:
-    """Refuse what is no data, and data from which so many contexts cannot be recovered with the memory there is."""
+def check_budget_data(data: Any, adaptive_episodes: Any, num_types: int) -> None:
+    """Raise ``InputError`` if ``data`` has a wrong type, or if recovery of so many types exceeds the memory limit."""
     if not isinstance(data, Episodes | Moments | ConfidenceSet):
-        refuse("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")
-    if following is not None:
-        as_instance("following", following, Episodes)
+        raise_input_error("data", type(data).__name__, "Episodes, Moments or a ConfidenceSet")
+    if adaptive_episodes is not None:
+        as_instance("adaptive_episodes", adaptive_episodes, Episodes)
     points, values = data.num_states * data.num_actions, int(data.reward_values.size)
     steps = 0
     if isinstance(data, Episodes):
-        more = 0 if following is None else len(following)
-        steps = (len(data) + more) * data.horizon
+        num_adaptive = 0 if adaptive_episodes is None else len(adaptive_episodes)
+        steps = (len(data) + num_adaptive) * data.horizon
+        # An upper bound from the numbers of steps, known before the pairs are counted.
         pairs = min(points * (points + 1) // 2, len(data) * data.horizon * (data.horizon + 1) // 2)
     else:
-        pairs = data.pair_keys.size if isinstance(data, Moments) else data.first.size // data.width**2
+        pairs = data.pair_keys.size if isinstance(data, Moments) else data.pair_first.size // data.width**2
         steps = 3 * data.triple_tables.size if isinstance(data, Moments) else 0
-    afford_recovery(points, values, contexts, int(pairs), steps)
+    check_budget_recovery(points, values, num_types, int(pairs), steps)
 
 
-def evidence_of(
+def make_recovery_data(
     data: Any,
-    following: Episodes | None = None,
+    adaptive_episodes: Episodes | None = None,
     *,
     moments: Moments | None = None,
-    failure: float = 0.05,
-    accuracy: float = 0.1,
-    radius: Radius = hoeffding,
-) -> Evidence:
-    """A confidence set and whatever finer there is.
+    failure_prob: float = 0.05,
+    epsilon: float = 0.1,
+    radius: RadiusRule = hoeffding_rule,
+) -> RecoveryData:
+    """Make recovery data: a confidence set and the finer data behind it.
 
-    ``following`` episodes, and ``moments`` that were counted already, only with whole episodes as ``data``.
+    ``adaptive_episodes``, and ``moments`` that were counted already, are allowed only with episodes as ``data``.
     """
     if isinstance(data, Episodes):
-        moments = Moments.of(data) if moments is None else _counted(moments, data)
-    elif following is not None:
-        refuse("data", type(data).__name__, "Episodes, where there are others that follow rewards")
+        moments = Moments.from_episodes(data) if moments is None else _check_moments(moments, data)
+    elif adaptive_episodes is not None:
+        raise_input_error("data", type(data).__name__, "Episodes with adaptive_episodes")
     elif moments is not None:
-        refuse("data", type(data).__name__, "Episodes, where there are moments of them")
+        raise_input_error("data", type(data).__name__, "Episodes with moments")
     elif isinstance(data, ConfidenceSet):
-        return Evidence(data)
+        return RecoveryData(data)
     else:
         moments = as_instance("data", data, Moments)
-    confidence = confidence_set(moments, failure=failure, accuracy=accuracy, radius=radius)
+    intervals = confidence_set(moments, failure_prob=failure_prob, epsilon=epsilon, radius_rule=radius)
     if not isinstance(data, Episodes):
-        return Evidence(confidence, moments)
-    bags = merge_bags(bags_of(data))
-    alone = Evidence(confidence, moments, bags, bags)
-    return alone if following is None else with_following(alone, data, following)
+        return RecoveryData(intervals, moments)
+    patterns = merge_patterns(patterns_from_episodes(data))
+    evidence = RecoveryData(intervals, moments, patterns, patterns)
+    return evidence if adaptive_episodes is None else add_adaptive_episodes(evidence, data, adaptive_episodes)
 
 
-def with_following(evidence: Evidence, blind: Episodes, following: Episodes) -> Evidence:
-    """The evidence of ``blind`` episodes together with others that follow rewards: for the likelihood and the moves."""
+def add_adaptive_episodes(
+    evidence: RecoveryData, nonadaptive_episodes: Episodes, adaptive_episodes: Episodes
+) -> RecoveryData:
+    """Add adaptively collected episodes to nonadaptive ones: for the likelihood and the transitions only."""
     assert evidence.moments is not None
-    both = blind + following
-    mixed = generator(0, Role.EVIDENCE_ORDER).permutation(len(both))  # the first bags may stand for all
-    moved = evidence.confidence.moved(evidence.moments + Moments.of_moves(following))
-    together = replace(evidence, confidence=moved, bags=merge_bags(bags_of(both[mixed])))
-    together.__dict__["pool"] = evidence.pool  # of the same counts: its sums are not taken again
-    return together
+    both = nonadaptive_episodes + adaptive_episodes
+    # Some code takes the first patterns as a sample, so both kinds of episodes are shuffled together.
+    order = make_generator(0, Role.EVIDENCE_ORDER).permutation(len(both))
+    updated = evidence.confidence_set.with_transitions(evidence.moments + Moments.from_transitions(adaptive_episodes))
+    combined = replace(evidence, confidence_set=updated, patterns=merge_patterns(patterns_from_episodes(both[order])))
+    # Its counts are unchanged: the sums are not recomputed.
+    combined.__dict__["hierarchical_prior"] = evidence.hierarchical_prior
+    return combined
 
 
-def _counted(moments: Moments, episodes: Episodes) -> Moments:
-    """Moments that were handed over, if they can be those of the episodes, or of more that these are a sample of."""
+def _check_moments(moments: Moments, episodes: Episodes) -> Moments:
+    """Return given moments after a check that they can contain those of the episodes."""
     as_instance("moments", moments, Moments)
-    if moments.world != episodes.world or moments.episodes < len(episodes) or moments.selected_keys.size:
-        refuse("moments", repr(moments), f"those of {episodes!r}, all pairs counted")
+    if moments.spec != episodes.spec or moments.num_episodes < len(episodes) or moments.first_visit_keys.size:
+        raise_input_error("moments", repr(moments), f"the moments of {episodes!r} with all pairs")
     return moments

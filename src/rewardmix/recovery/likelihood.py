@@ -1,15 +1,17 @@
-"""Maximum likelihood of a mixture of reward laws, by EM on bags of rewards.
+"""Fit a mixture of reward distributions to reward patterns by expectation-maximization (EM).
 
     log-likelihood   L(w, p) = sum_k log sum_m w[m] prod_t p_m(z_kt | x_kt)
-    penalty          prior * sum_m sum_x sum_z average(z | x) log p_m(z | x)       a pseudo-count at the average
-    E-step           posterior of m for each bag; sums N_m = sum_k b_k[m], n_m(x, z) = sum_k b_k[m] #{t: (x, z)}
-    M-step           w = N / K,   p_m(z | x) = (n_m(x, z) + prior * average(z | x)) / (n_m(x) + prior)
+    log-prior        pseudocount * sum_m sum_x sum_z prior_mean(z | x) log p_m(z | x)
+    E-step           b_k, posterior of the type of each pattern; N_m = sum_k b_k[m], n_m(x, z) = sum_k b_k[m] #{t: (x,
+    z)}
+    M-step           w = N / K,   p_m(z | x) = (n_m(x, z) + pseudocount * prior_mean(z | x)) / (n_m(x) + pseudocount)
 
-The sums of the E-step add over bags, so chunks, processes and machines can be summed: ``e_step`` of a chunk,
-``+``, then ``m_step``. ``ascend`` needs only a function from parameters to summed statistics. It accelerates EM by
-Anderson's mixing of the last steps (Walker and Ni 2011), kept only if the objective did not fall: on flat likelihoods,
-where plain EM needs thousands of steps, ten times fewer.
-p_1 = p_2 is a fixed point, so starts must not be there.
+The sums of the E-step add over patterns, so chunks, processes and machines can be summed: ``e_step`` of a chunk, ``+``,
+then ``m_step``. ``run_em`` needs only a function from parameters to summed statistics.
+
+EM is accelerated by Anderson mixing of the last steps (Walker and Ni, 2011), accepted only if the objective does not
+decrease. On flat likelihoods, where plain EM needs thousands of steps, this needs about ten times fewer.
+Equal types (p_1 = p_2) are a stationary point, so initial values must differ.
 """
 
 from __future__ import annotations
@@ -23,95 +25,95 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardmix._core.algebra import product, solve
-from rewardmix._core.brevity import short
 from rewardmix._core.checks import Floats
 from rewardmix._core.jit import kernel
-from rewardmix._core.portable import exps, log, logs
-from rewardmix.recovery.bags import Bags
+from rewardmix._core.linear_algebra import product, solve
+from rewardmix._core.portable_math import exp_array, log, log_array
+from rewardmix._core.short_repr import use_short_repr
+from rewardmix.recovery.reward_patterns import RewardPatterns
 
-FLOOR = 1e-12
-"""No probability in the E-step is smaller, so that one impossible reward cannot make the likelihood -inf."""
+MIN_PROB = 1e-12
+"""Smallest probability in the E-step, so that one impossible reward does not make the likelihood -inf."""
 
-LOG_RESCALED = 230.25850929940458
-"""log(1e100), what rescaling a product takes off."""
+LOG_RESCALE = 230.25850929940458
+"""log(1e100): what one rescaling adds to the log of a product."""
 
-LEAST_GAIN = 3e-8
-"""Steps that gain less than this have converged, however few the bags."""
+MIN_GAIN = 3e-8
+"""EM has converged when steps gain less than this in total, however few the patterns: below it is rounding."""
 
-CALM = 4
-"""So many steps in a row must gain next to nothing."""
+MIN_STALLED_STEPS = 4
+"""Number of consecutive steps that must gain almost nothing before EM stops."""
 
-_MEMORY = 8
-"""Earlier steps that are mixed."""
+_ANDERSON_MEMORY = 8
+"""Number of earlier steps that Anderson mixing combines."""
 
-RIDGE = 1e-10
-"""Keeps the mixing solvable when steps are almost parallel."""
+ANDERSON_RIDGE = 1e-10
+"""Relative ridge that keeps the least-squares problem of Anderson mixing solvable when steps are almost parallel."""
 
-INSIDE = 0.05
-"""An extrapolated probability is at least this share of the plain step's."""
+MIN_STEP_SHARE = 0.05
+"""An extrapolated probability is at least this share of the one after a plain EM step."""
 
-_LEAST_WEIGHT = 1e-9
-"""A context cannot vanish altogether: a model's weights are positive."""
+_MIN_WEIGHT = 1e-9
+"""Smallest weight of a type: the weights of a model are positive."""
 
 
-PADDED = {1: 2, 3: 4}
-"""Contexts of which so many are made for the E-step: in vector registers they cost no more than their own number."""
+PADDED_WIDTHS = {1: 2, 3: 4}
+"""Numbers of types that the E-step pads to a multiple of two: vector registers make the padding free."""
 
 History = deque[tuple[Floats, Floats, Floats, Floats]]
-"""Of the last steps: where a plain step led, how far, and how much each of these differs from the step before."""
+"""Of the last steps: the image under EM, its change, and the difference of both from the step before."""
 
 
-@short
+@use_short_repr
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Weights (M,) and reward laws (M, X, Z) of the contexts."""
+    """Weights (M,) and reward probabilities (M, X, Z) of the types."""
 
     weights: Floats
-    laws: Floats
+    probs: Floats
 
     @property
-    def num_contexts(self) -> int:
-        """M."""
+    def num_types(self) -> int:
+        """M, the number of types."""
         return int(self.weights.size)
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
-    """What an E-step leaves of some bags; adds over bags.
+class SufficientStatistics:
+    """Sufficient statistics of an E-step; they add over patterns.
 
     Attributes:
-        weights: (M,) expected number of bags from each context.
-        outcomes: (M, X, Z) expected number of times that x paid z in each context.
-        loglik: log-likelihood of the bags.
-        bags: how many there were.
+        weights: (M,) expected number of patterns of each type.
+        reward_counts: (M, X, Z) expected number of times that x gave value z, of each type.
+        loglik: Log-likelihood of the patterns.
+        num_patterns: Number of patterns, each counted as often as it occurred.
     """
 
     weights: Floats
-    outcomes: Floats
+    reward_counts: Floats
     loglik: float
-    bags: float
+    num_patterns: float
 
-    def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(
+    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
+        return SufficientStatistics(
             self.weights + other.weights,
-            self.outcomes + other.outcomes,
+            self.reward_counts + other.reward_counts,
             self.loglik + other.loglik,
-            self.bags + other.bags,
+            self.num_patterns + other.num_patterns,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """Where an ascent ended.
+class EMFit:
+    """Result of one EM run.
 
     Attributes:
-        mixture: the parameters.
-        loglik: their log-likelihood.
-        objective: log-likelihood plus penalty, what was maximised.
-        iterations: E-steps taken.
-        converged: whether the objective stopped growing (otherwise the steps ran out).
-        start: the name of the start.
+        mixture: Fitted parameters.
+        loglik: Log-likelihood of the parameters.
+        objective: Log-likelihood plus log-prior, which EM maximizes.
+        iterations: Number of E-steps.
+        converged: Whether the objective stopped growing (otherwise the step limit was reached).
+        init_name: Name of the initial value.
     """
 
     mixture: Mixture
@@ -119,170 +121,190 @@ class Fit:
     objective: float
     iterations: int
     converged: bool
-    start: str = ""
+    init_name: str = ""
 
 
-def start_fit(mixture: Mixture, name: str) -> Fit:
-    """A start that no likelihood was asked about."""
-    return Fit(mixture, float("nan"), float("nan"), 0, True, name)
+def make_unfitted(mixture: Mixture, name: str) -> EMFit:
+    """Wrap a mixture as a fit without EM; its likelihood is NaN."""
+    return EMFit(mixture, float("nan"), float("nan"), 0, True, name)
 
 
-def one_context(bags: Bags) -> Mixture:
-    """The most likely mixture of a single context: the average."""
-    return Mixture(np.ones(1), bags.average[None])
+def single_type_mixture(patterns: RewardPatterns) -> Mixture:
+    """Return the maximum-likelihood mixture of a single type: the marginals."""
+    return Mixture(np.ones(1), patterns.marginal_probs[None])
 
 
-def e_step(bags: Bags, mixture: Mixture) -> Statistics:
-    """The E-step: expected counts in each context, and the log-likelihood."""
-    contexts = mixture.num_contexts
-    width = PADDED.get(contexts, contexts)
-    table, prior = np.full((mixture.laws[0].size, width), FLOOR), np.zeros(width)
-    table[:, :contexts] = np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T
-    prior[:contexts] = mixture.weights
-    outcomes, weights = np.zeros_like(table), np.zeros(width)
-    loglik = _expect_kernel(width)(bags.symbols, bags.offsets, bags.counts, table, prior, outcomes, weights)
-    shaped = np.ascontiguousarray(outcomes[:, :contexts].T).reshape(mixture.laws.shape)
-    return Statistics(weights[:contexts], shaped, float(loglik), bags.total)
+def e_step(patterns: RewardPatterns, mixture: Mixture) -> SufficientStatistics:
+    """Compute the expected counts of each type and the log-likelihood (E-step)."""
+    num_types = mixture.num_types
+    # Types lie in the last axis, next to each other in memory, so the kernel updates them as one vector.
+    width = PADDED_WIDTHS.get(num_types, num_types)
+    table, type_weights = np.full((mixture.probs[0].size, width), MIN_PROB), np.zeros(width)
+    table[:, :num_types] = np.maximum(mixture.probs, MIN_PROB).reshape(num_types, -1).T
+    type_weights[:num_types] = mixture.weights
+    reward_counts, weights = np.zeros_like(table), np.zeros(width)
+    loglik = _make_e_step_kernel(width)(
+        patterns.symbols, patterns.offsets, patterns.counts, table, type_weights, reward_counts, weights
+    )
+    shaped = np.ascontiguousarray(reward_counts[:, :num_types].T).reshape(mixture.probs.shape)
+    return SufficientStatistics(weights[:num_types], shaped, float(loglik), patterns.num_episodes)
 
 
-def logliks(bags: Bags, mixture: Mixture) -> Floats:
-    """(P,) log-likelihood of each bag."""
-    out, filled = np.zeros(bags.counts.size), np.diff(bags.offsets) > 0
-    joint = _joint_logliks(bags, mixture, filled)
+def log_likelihoods(patterns: RewardPatterns, mixture: Mixture) -> Floats:
+    """Compute the (P,) log-likelihood of each pattern."""
+    out, is_nonempty = np.zeros(patterns.counts.size), np.diff(patterns.offsets) > 0
+    joint = _joint_log_likelihoods(patterns, mixture, is_nonempty)
+    # Log-sum-exp: the maximum is taken out first, because the likelihoods themselves underflow.
     highest = joint.max(axis=0)
-    out[filled] = highest + logs(exps(joint - highest).sum(axis=0))
+    out[is_nonempty] = highest + log_array(exp_array(joint - highest).sum(axis=0))
     return out
 
 
-def posteriors(bags: Bags, mixture: Mixture) -> Floats:
-    """(P, M) chance of each context for each bag; that of the weights for an empty one."""
-    out, filled = np.tile(mixture.weights, (bags.counts.size, 1)), np.diff(bags.offsets) > 0
-    joint = _joint_logliks(bags, mixture, filled)
-    shares = exps(joint - joint.max(axis=0))
-    out[filled] = (shares / shares.sum(axis=0)).T
+def type_posteriors(patterns: RewardPatterns, mixture: Mixture) -> Floats:
+    """Compute (P, M) posterior probabilities of the types given each pattern; given an empty one, the weights."""
+    out, is_nonempty = np.tile(mixture.weights, (patterns.counts.size, 1)), np.diff(patterns.offsets) > 0
+    joint = _joint_log_likelihoods(patterns, mixture, is_nonempty)
+    shares = exp_array(joint - joint.max(axis=0))
+    out[is_nonempty] = (shares / shares.sum(axis=0)).T
     return out
 
 
-def _joint_logliks(bags: Bags, mixture: Mixture, filled: NDArray[np.bool_]) -> Floats:
-    """(M, F) log-likelihood of each filled bag together with each context."""
-    table = logs(np.maximum(mixture.laws, FLOOR)).reshape(mixture.num_contexts, -1)
-    sums = np.add.reduceat(table[:, bags.symbols], bags.offsets[:-1][filled], axis=1)
-    return np.asarray(sums + logs(mixture.weights)[:, None])
+def _joint_log_likelihoods(patterns: RewardPatterns, mixture: Mixture, is_nonempty: NDArray[np.bool_]) -> Floats:
+    """Compute the (M, F) joint log-likelihood of each nonempty pattern and each type."""
+    table = log_array(np.maximum(mixture.probs, MIN_PROB)).reshape(mixture.num_types, -1)
+    sums = np.add.reduceat(table[:, patterns.symbols], patterns.offsets[:-1][is_nonempty], axis=1)
+    return np.asarray(sums + log_array(mixture.weights)[:, None])
 
 
-def m_step(summed: Statistics, average: Floats, prior: float | Floats, weights: Floats | None = None) -> Mixture:
-    """The M-step. Weights that are known are passed in and stay."""
-    visits = summed.outcomes.sum(axis=2, keepdims=True) + prior
-    if np.all(prior > 0):
-        laws = (summed.outcomes + prior * average) / visits
+def m_step(
+    statistics: SufficientStatistics, prior_mean: Floats, pseudocount: float | Floats, weights: Floats | None = None
+) -> Mixture:
+    """Compute the parameters from expected counts (M-step); weights that are known are passed in and stay."""
+    visits = statistics.reward_counts.sum(axis=2, keepdims=True) + pseudocount
+    if np.all(pseudocount > 0):
+        probs = (statistics.reward_counts + pseudocount * prior_mean) / visits
     else:
-        laws = np.where(visits > 0, summed.outcomes / np.where(visits > 0, visits, 1.0), average)
+        probs = np.where(visits > 0, statistics.reward_counts / np.where(visits > 0, visits, 1.0), prior_mean)
     if weights is None:
-        weights = np.maximum(summed.weights / max(summed.bags, 1e-300), _LEAST_WEIGHT)
+        # A type that loses all its patterns keeps a tiny weight, so that later logarithms are finite.
+        weights = np.maximum(statistics.weights / max(statistics.num_patterns, 1e-300), _MIN_WEIGHT)
         weights = weights / weights.sum()
-    return Mixture(weights, laws)
+    return Mixture(weights, probs)
 
 
-def penalty(mixture: Mixture, average: Floats, prior: float | Floats) -> float:
-    """The log-density of the pseudo-counts."""
-    if np.ndim(prior):  # of each state-action its own
-        return float((prior * average * logs(np.maximum(mixture.laws, FLOOR))).sum())
-    if prior == 0:
+def log_prior(mixture: Mixture, prior_mean: Floats, pseudocount: float | Floats) -> float:
+    """Compute the log-density of the pseudocounts, up to a constant."""
+    if np.ndim(pseudocount):  # one pseudocount per state-action
+        return float((pseudocount * prior_mean * log_array(np.maximum(mixture.probs, MIN_PROB))).sum())
+    if pseudocount == 0:
         return 0.0
-    return float(prior * (average * logs(np.maximum(mixture.laws, FLOOR))).sum())
+    return float(pseudocount * (prior_mean * log_array(np.maximum(mixture.probs, MIN_PROB))).sum())
 
 
-def ascend(
-    expect: Callable[[Mixture], Statistics],
+def run_em(
+    expect: Callable[[Mixture], SufficientStatistics],
     start: Mixture,
     *,
-    average: Floats,
-    prior: float | Floats = 1.0,
+    prior_mean: Floats,
+    pseudocount: float | Floats = 1.0,
     weights: Floats | None = None,
     max_iterations: int = 5000,
     tolerance: float = 3e-11,
     name: str = "",
-) -> Fit:
-    """Accelerated EM from ``start`` until steps gain less than ``tolerance`` a bag.
+) -> EMFit:
+    """Run accelerated EM from ``start`` until steps gain less than ``tolerance`` per pattern.
 
     Args:
-        expect: parameters -> statistics summed over all bags (of a chunk loop, a cluster, or ``e_step``).
-        start: where to begin; weights that are known replace its own.
-        average: (X, Z) where the pseudo-counts are.
-        prior: number of pseudo-counts for each x and context, or (X, 1) of each x its own, all positive.
-        weights: (M,) if they are known.
-        max_iterations: E-steps at most.
-        tolerance: gain a bag below which it has converged.
-        name: what to call the start.
+        expect: Function from parameters to statistics summed over all patterns (a loop over chunks, or ``e_step``).
+        start: Initial mixture; weights that are known replace its own.
+        prior_mean: (X, Z) prior mean, the center of the pseudocounts.
+        pseudocount: Pseudocounts of each x and type, or (X, 1) of each x its own, all positive.
+        weights: (M,) weights if they are known.
+        max_iterations: Largest number of E-steps.
+        tolerance: Gain per pattern below which EM has converged.
+        name: Name of the initial value.
+
+    Returns:
+        Mixture with its objective and the number of E-steps.
     """
-    here = start if weights is None else Mixture(weights, start.laws)
-    seen, value = _evaluate(expect, here, average, prior)
-    history: History = deque(maxlen=_MEMORY + 1)
-    least = max(tolerance * seen.bags, LEAST_GAIN)
-    steps, calm = 1, 0
-    while steps < max_iterations and calm < CALM:
-        plain = m_step(seen, average, prior, weights)
-        ahead = _extrapolated(history, here, plain)
-        seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
+    mixture = start if weights is None else Mixture(weights, start.probs)
+    statistics, objective = _evaluate_objective(expect, mixture, prior_mean, pseudocount)
+    history: History = deque(maxlen=_ANDERSON_MEMORY + 1)
+    min_gain = max(tolerance * statistics.num_patterns, MIN_GAIN)
+    steps, num_stalled = 1, 0
+    while steps < max_iterations and num_stalled < MIN_STALLED_STEPS:
+        plain = m_step(statistics, prior_mean, pseudocount, weights)
+        candidate = _anderson_step(history, mixture, plain)
+        candidate_statistics, candidate_objective = _evaluate_objective(expect, candidate, prior_mean, pseudocount)
         steps += 1
-        if value_ahead < value and ahead is not plain:  # the jump went too far: forget, and take the plain step
+        # EM itself increases the objective in every step, extrapolation does not. A decrease means that the stored
+        # differences no longer describe the map, so they are dropped.
+        if candidate_objective < objective and candidate is not plain:  # fall back to the plain step
             history.clear()
-            ahead = plain
-            seen_ahead, value_ahead = _evaluate(expect, ahead, average, prior)
+            candidate = plain
+            candidate_statistics, candidate_objective = _evaluate_objective(expect, candidate, prior_mean, pseudocount)
             steps += 1
-        calm = calm + 1 if value_ahead - value <= least else 0
-        if value_ahead >= value:
-            here, seen, value = ahead, seen_ahead, value_ahead
-    return Fit(here, seen.loglik, value, steps, calm >= CALM, name)
+        # One small gain can be a plateau between two steep parts; several in a row are convergence.
+        num_stalled = num_stalled + 1 if candidate_objective - objective <= min_gain else 0
+        if candidate_objective >= objective:
+            mixture, statistics, objective = candidate, candidate_statistics, candidate_objective
+    return EMFit(mixture, statistics.loglik, objective, steps, num_stalled >= MIN_STALLED_STEPS, name)
 
 
-def _evaluate(
-    expect: Callable[[Mixture], Statistics], mixture: Mixture, average: Floats, prior: float | Floats
-) -> tuple[Statistics, float]:
-    seen = expect(mixture)
-    return seen, seen.loglik + penalty(mixture, average, prior)
+def _evaluate_objective(
+    expect: Callable[[Mixture], SufficientStatistics], mixture: Mixture, prior_mean: Floats, pseudocount: float | Floats
+) -> tuple[SufficientStatistics, float]:
+    """Compute the statistics at a mixture and the objective."""
+    statistics = expect(mixture)
+    return statistics, statistics.loglik + log_prior(mixture, prior_mean, pseudocount)
 
 
-def _extrapolated(history: History, here: Mixture, plain: Mixture) -> Mixture:
-    """Anderson's mixture of the last EM steps: the one whose change, were EM linear, would be smallest."""
-    image = _packed(plain)
-    change = image - _packed(here)
+def _anderson_step(history: History, mixture: Mixture, plain: Mixture) -> Mixture:
+    """Combine the last EM steps by Anderson mixing: the point whose change would be smallest if EM were linear."""
+    image = _flatten_params(plain)
+    change = image - _flatten_params(mixture)
     if not history:
         history.append((image, change, image, change))
         return plain
     history.append((image, change, image - history[-1][0], change - history[-1][1]))
     _, *later = history
     images, changes = (np.concatenate([step[k] for step in later]).reshape(len(later), -1) for k in (2, 3))
+    # Normal equations of at most eight unknowns. ``product`` sums in a fixed order, so the accepted steps are equal on
+    # all machines.
     gram = product(changes, changes.T)
     diagonal = gram.reshape(-1)[:: len(later) + 1]
-    diagonal += RIDGE * diagonal.sum() + 1e-300
+    diagonal += ANDERSON_RIDGE * diagonal.sum() + 1e-300
     point = image - product(solve(gram, product(changes, change)), images)
-    point = np.maximum(point, INSIDE * image)  # never on the boundary, where EM would stay
-    contexts = plain.num_contexts
-    weights, laws = point[:contexts], point[contexts:].reshape(plain.laws.shape)
-    known = bool((here.weights == plain.weights).all())
-    return Mixture(plain.weights if known else weights / weights.sum(), laws / laws.sum(axis=2, keepdims=True))
+    point = np.maximum(point, MIN_STEP_SHARE * image)  # EM cannot leave the boundary
+    num_types = plain.num_types
+    weights, probs = point[:num_types], point[num_types:].reshape(plain.probs.shape)
+    weights_known = bool((mixture.weights == plain.weights).all())
+    return Mixture(
+        plain.weights if weights_known else weights / weights.sum(), probs / probs.sum(axis=2, keepdims=True)
+    )
 
 
-def _packed(mixture: Mixture) -> Floats:
-    return np.concatenate([mixture.weights, mixture.laws.ravel()])
+def _flatten_params(mixture: Mixture) -> Floats:
+    """Flatten weights and reward probabilities into one vector."""
+    return np.concatenate([mixture.weights, mixture.probs.ravel()])
 
 
 @cache
-def _expect_kernel(width: int) -> Any:
-    """The E-step for ``width`` contexts: a constant width lets the compiler keep them in vector registers.
+def _make_e_step_kernel(width: int) -> Any:
+    """Compile the E-step for ``width`` types: a constant width lets the compiler keep them in vector registers.
 
-    One context and three are padded with weight 0. Products, not sums of logarithms: rescaled when they get small (no
-    step makes them smaller than by FLOOR, so looking at every eighth step is enough). Likelihoods of bags that occur
-    once are multiplied too, and one logarithm is taken of many: else portable logarithms take a third of an E-step.
+    One type and three are padded with weight 0.
     """
 
     @kernel
-    def expect(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, outcomes: Any, sums: Any) -> Any:
+    def expect(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, reward_counts: Any, sums: Any) -> Any:
+        # The likelihood is a product, not a sum of logarithms: multiplications are much cheaper. Likelihoods of
+        # patterns that occur once are multiplied too, and one logarithm is taken of many; otherwise portable logarithms
+        # take a third of an E-step.
         joint = np.empty(width)
         loglik, product = 0.0, 1.0
-        for bag in range(counts.size):
-            low, high = offsets[bag], offsets[bag + 1]
+        for pattern in range(counts.size):
+            low, high = offsets[pattern], offsets[pattern + 1]
             for m in range(width):
                 joint[m] = weights[m]
             scale = 0
@@ -290,10 +312,14 @@ def _expect_kernel(width: int) -> Any:
                 row = table[symbols[i]]
                 for m in range(width):
                     joint[m] *= row[m]
+                # The product underflows float64 after a few hundred rewards. Each factor is at least MIN_PROB = 1e-12,
+                # so between two checks a product shrinks by at most 1e-96, and a check at every eighth reward is early
+                # enough.
                 if (i - low) & 7 == 7:
                     total = 0.0
                     for m in range(width):
                         total += joint[m]
+                    # The number of rescalings times log(1e100) is subtracted from the log-likelihood once per pattern.
                     if total < 1e-100:
                         for m in range(width):
                             joint[m] *= 1e100
@@ -301,20 +327,20 @@ def _expect_kernel(width: int) -> Any:
             total = 0.0
             for m in range(width):
                 total += joint[m]
-            loglik -= counts[bag] * scale * LOG_RESCALED
-            if counts[bag] == 1.0:
+            loglik -= counts[pattern] * scale * LOG_RESCALE
+            if counts[pattern] == 1.0:
                 product *= total
                 if product < 1e-100:
                     loglik += log(product)
                     product = 1.0
             else:
-                loglik += counts[bag] * log(total)
-            share = counts[bag] / total
+                loglik += counts[pattern] * log(total)
+            share = counts[pattern] / total
             for m in range(width):
                 joint[m] *= share
                 sums[m] += joint[m]
             for i in range(low, high):
-                row = outcomes[symbols[i]]
+                row = reward_counts[symbols[i]]
                 for m in range(width):
                     row[m] += joint[m]
         return loglik + log(product)

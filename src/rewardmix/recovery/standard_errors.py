@@ -1,11 +1,11 @@
-"""How sure each recovered probability is: standard errors from the observed information.
+"""Compute standard errors of the recovered probabilities from the observed information.
 
 The information is the sum over episodes of the outer product of the score of the log-likelihood,
 
     d log L_k / d p_m(z | x) = b_k[m] n_k(x, z) / p_m(z | x),      d log L_k / d w[m] = b_k[m] / w[m],
 
-with b_k the posterior of the episode, taken along the directions that keep each law a law. What the data cannot tell
-(a direction of no information) gets an infinite error, not a zero.
+with b_k the posterior of the types given the episode. It is taken along the directions that keep each row of
+probabilities summing to 1. A direction without information gets an infinite error, not zero.
 """
 
 from __future__ import annotations
@@ -15,74 +15,91 @@ from typing import Any
 
 import numpy as np
 
-from rewardmix._core.algebra import inverse_forms, product
 from rewardmix._core.checks import Floats
-from rewardmix._core.jit import deferred, kernel
-from rewardmix.model import mixed
-from rewardmix.recovery.bags import Bags
-from rewardmix.recovery.likelihood import FLOOR, Mixture, Statistics
+from rewardmix._core.jit import kernel, lazy_jit
+from rewardmix._core.linear_algebra import inverse_quadratic_forms, product
+from rewardmix.model import weighted_sum
+from rewardmix.recovery.likelihood import MIN_PROB, Mixture, SufficientStatistics
+from rewardmix.recovery.reward_patterns import RewardPatterns
 
-LARGEST = 1200
-"""With more free parameters than this, contexts are taken jointly for each x but not the x jointly with each other."""
+MAX_JOINT_PARAMETERS = 1200
+"""With more free parameters than this, the errors of each x are computed separately (all its types jointly)."""
 
-_WORK = 2e8
-"""Products in the sum of outer products; beyond it a share of the (merged, so shuffled) bags is used."""
+_MAX_PRODUCTS = 2e8
+"""Largest number of products in the sum of outer products; beyond it a fraction of the (merged, so shuffled) patterns
+is used.
+"""
 
-WEAK = 1e-11
-"""Information that is added to every direction, as a share of the largest row sum: more than rounding takes away."""
+RIDGE_SHARE = 1e-11
+"""Information added to every direction, as a share of the largest row sum: more than rounding removes."""
 
-_AT_ONCE = 250_000
-"""Products that NumPy makes at once."""
+_NUMPY_BATCH = 250_000
+"""Number of products that NumPy computes in one batch."""
 
-_UNKNOWN = 0.5
-"""A standard error of a probability beyond this says nothing: it is called infinite."""
+_MAX_ERROR = 0.5
+"""A standard error of a probability above this carries no information and is reported as infinite."""
 
 NORMAL_95 = 1.959963984540054
-"""Half-width of a 95 % interval in standard errors."""
+"""Half-width of a 95 % normal interval in standard errors."""
 
 
 def standard_errors(
-    bags: Bags, mixture: Mixture, seen: Statistics, average: Floats, prior: float, *, free_weights: bool
+    patterns: RewardPatterns,
+    mixture: Mixture,
+    statistics: SufficientStatistics,
+    prior_mean: Floats,
+    pseudocount: float,
+    *,
+    free_weights: bool,
 ) -> tuple[Floats, Floats]:
-    """(M, X, Z) errors of the laws and (M,) of the weights (0 where they are known)."""
-    contexts, points, values = mixture.laws.shape
-    size = contexts * points * values
-    least = 0.5 / (seen.outcomes.sum(axis=2, keepdims=True) + 1.0)
-    laws = np.maximum(mixture.laws, least)
-    diagonal = (prior * average / laws**2).ravel()
-    if contexts * points * (values - 1) > LARGEST:
-        errors = _blockwise(bags, mixture, laws, diagonal)
-        return np.where(errors > _UNKNOWN, np.inf, errors), np.zeros(contexts)
-    full = _information(bags, mixture, laws)
-    full[np.arange(size), np.arange(size)] += diagonal
-    blocks = contexts * points
-    law, weight = _zero_sum(values), _zero_sum(contexts) if free_weights else np.zeros((contexts, 0))
-    errors = np.sqrt(_variances(full, blocks, law, weight))
-    errors[errors > _UNKNOWN] = np.inf
-    return errors[:size].reshape(mixture.laws.shape), errors[size:]
+    """Compute (M, X, Z) errors of the reward probabilities and (M,) errors of the weights (0 where they are known)."""
+    num_types, points, values = mixture.probs.shape
+    size = num_types * points * values
+    # The score divides by the probability. An estimate of exactly 0 would claim infinite information, so it is raised
+    # to half a count.
+    min_probs = 0.5 / (statistics.reward_counts.sum(axis=2, keepdims=True) + 1.0)
+    probs = np.maximum(mixture.probs, min_probs)
+    diagonal = (pseudocount * prior_mean / probs**2).ravel()
+    # The joint information is dense, so its memory grows with the square of the parameters and its factorization with
+    # the cube.
+    if num_types * points * (values - 1) > MAX_JOINT_PARAMETERS:
+        errors = _blockwise_errors(patterns, mixture, probs, diagonal)
+        return np.where(errors > _MAX_ERROR, np.inf, errors), np.zeros(num_types)
+    information = _information(patterns, mixture, probs)
+    information[np.arange(size), np.arange(size)] += diagonal
+    blocks = num_types * points
+    basis = _zero_sum_basis(values)
+    weight_basis = _zero_sum_basis(num_types) if free_weights else np.zeros((num_types, 0))
+    errors = np.sqrt(_variances(information, blocks, basis, weight_basis))
+    errors[errors > _MAX_ERROR] = np.inf
+    return errors[:size].reshape(mixture.probs.shape), errors[size:]
 
 
-def limits_95(laws: Floats, errors: Floats) -> tuple[Floats, Floats]:
-    """95 % limits inside [0, 1]; all of it where the error is infinite."""
-    return np.clip(laws - NORMAL_95 * errors, 0.0, 1.0), np.clip(laws + NORMAL_95 * errors, 0.0, 1.0)
+def limits_95(probs: Floats, errors: Floats) -> tuple[Floats, Floats]:
+    """Compute 95 % limits inside [0, 1]; the whole interval where the error is infinite."""
+    return np.clip(probs - NORMAL_95 * errors, 0.0, 1.0), np.clip(probs + NORMAL_95 * errors, 0.0, 1.0)
 
 
-def _information(bags: Bags, mixture: Mixture, laws: Floats) -> Floats:
-    """(D, D) sum of outer products of scores, D = M*X*Z + M, coordinates (m, x, z) then m."""
-    contexts = mixture.num_contexts
-    table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T)
-    inverse = np.ascontiguousarray((1.0 / laws).reshape(contexts, -1).T)
-    size = table.size + contexts
+def _information(patterns: RewardPatterns, mixture: Mixture, probs: Floats) -> Floats:
+    """Compute the (D, D) sum of outer products of scores, D = M*X*Z + M, coordinates (m, x, z), then m."""
+    num_types = mixture.num_types
+    table = np.ascontiguousarray(np.maximum(mixture.probs, MIN_PROB).reshape(num_types, -1).T)
+    inverse = np.ascontiguousarray((1.0 / probs).reshape(num_types, -1).T)
+    size = table.size + num_types
     out = np.zeros((size, size))
-    lengths = np.diff(bags.offsets)
-    work = float((((lengths + 1.0) * contexts) ** 2).sum())
-    used = bags.counts.size if work <= _WORK else max(1, int(bags.counts.size * _WORK / work))
-    _outer_products(bags.symbols, bags.offsets, bags.counts[:used], table, mixture.weights, inverse, out)
-    return out * (bags.total / max(float(bags.counts[:used].sum()), 1e-300))
+    lengths = np.diff(patterns.offsets)
+    work = float((((lengths + 1.0) * num_types) ** 2).sum())
+    # Merged patterns lie in the order of a hash, so the first ones are a fair sample; the sum is scaled up to all
+    # episodes.
+    used = patterns.counts.size if work <= _MAX_PRODUCTS else max(1, int(patterns.counts.size * _MAX_PRODUCTS / work))
+    _add_outer_products(
+        patterns.symbols, patterns.offsets, patterns.counts[:used], table, mixture.weights, inverse, out
+    )
+    return out * (patterns.num_episodes / max(float(patterns.counts[:used].sum()), 1e-300))
 
 
-def _zero_sum(size: int) -> Floats:
-    """(size, size - 1) orthonormal basis of the vectors that sum to zero: e_1 + ... + e_k - k e_k+1, normalised."""
+def _zero_sum_basis(size: int) -> Floats:
+    """Compute a (size, size - 1) orthonormal basis of zero-sum vectors: e_1 + ... + e_k - k e_k+1, normalized."""
     basis = np.zeros((size, size - 1))
     for k in range(1, size):
         basis[:k, k - 1], basis[k, k - 1] = 1.0, -k
@@ -90,54 +107,56 @@ def _zero_sum(size: int) -> Floats:
     return basis
 
 
-def _variances(full: Floats, blocks: int, law: Floats, weight: Floats) -> Floats:
-    """Variances of all law entries, then of the weights, from their joint information (D, D).
+def _variances(full: Floats, blocks: int, basis: Floats, weight_basis: Floats) -> Floats:
+    """Compute variances of all probabilities, then of the weights, from their joint information (D, D).
 
-    Along directions that keep each law a law, and with a little information added to all of them: what the data cannot
-    tell then has a variance that is huge, not infinite.
+    Directions keep each row of probabilities summing to 1. A little information is added to all of them, so a direction
+    that the data do not determine has a huge variance rather than an infinite one.
     """
-    size, values = blocks * law.shape[0], law.shape[0]
-    rows = np.concatenate([_within(law, full[:size], values), product(weight.T, full[size:])])
-    reduced = np.concatenate([_within(law, rows[:, :size].T, values), product(weight.T, rows[:, size:].T)])
+    size, values = blocks * basis.shape[0], basis.shape[0]
+    rows = np.concatenate([_apply_basis(basis, full[:size], values), product(weight_basis.T, full[size:])])
+    reduced = np.concatenate([_apply_basis(basis, rows[:, :size].T, values), product(weight_basis.T, rows[:, size:].T)])
+    # Rounding makes the two halves differ in the last bits; the factorization needs an exactly symmetric matrix.
     reduced = (reduced + reduced.T) / 2.0
-    reduced[np.diag_indices_from(reduced)] += WEAK * max(float(np.abs(reduced).sum(axis=1).max(initial=0.0)), 1e-300)
-    count = blocks * law.shape[1]
-    loads = np.zeros((reduced.shape[0], size + weight.shape[0]))
+    reduced[np.diag_indices_from(reduced)] += RIDGE_SHARE * max(
+        float(np.abs(reduced).sum(axis=1).max(initial=0.0)), 1e-300
+    )
+    count = blocks * basis.shape[1]
+    loads = np.zeros((reduced.shape[0], size + weight_basis.shape[0]))
     for block in range(blocks):
-        kept, all_values = (
-            slice(block * law.shape[1], (block + 1) * law.shape[1]),
-            slice(block * values, (block + 1) * values),
-        )
-        loads[kept, all_values] = law.T
-    loads[count:, size:] = weight.T
-    return inverse_forms(reduced, loads)
+        directions = slice(block * basis.shape[1], (block + 1) * basis.shape[1])
+        loads[directions, block * values : (block + 1) * values] = basis.T
+    loads[count:, size:] = weight_basis.T
+    return inverse_quadratic_forms(reduced, loads)
 
 
-def _within(law: Floats, rows: Floats, values: int) -> Floats:
-    """law' times the rows of each block of ``values`` rows."""
+def _apply_basis(basis: Floats, rows: Floats, values: int) -> Floats:
+    """Multiply each block of ``values`` rows by the transposed basis."""
     table = rows.reshape(-1, values, rows.shape[1])
-    return mixed(law[:, None, :, None], np.moveaxis(table, 1, 0)[:, :, None]).reshape(-1, rows.shape[1])
+    return weighted_sum(basis[:, None, :, None], np.moveaxis(table, 1, 0)[:, :, None]).reshape(-1, rows.shape[1])
 
 
-def _blockwise(bags: Bags, mixture: Mixture, laws: Floats, diagonal: Floats) -> Floats:
-    """Errors from the information of each x by itself, all its contexts together."""
-    contexts, points, values = mixture.laws.shape
-    table = np.ascontiguousarray(np.maximum(mixture.laws, FLOOR).reshape(contexts, -1).T)
-    inverse = np.ascontiguousarray((1.0 / laws).reshape(contexts, -1).T)
-    out = np.zeros((points, contexts * values, contexts * values))
-    _own_products(bags.symbols, bags.offsets, bags.counts, table, mixture.weights, inverse, values, out)
-    index = np.arange(contexts * values)
-    out[:, index, index] += diagonal.reshape(contexts, points, values).transpose(1, 0, 2).reshape(points, -1)
-    errors = np.empty((points, contexts * values))
-    law, none = _zero_sum(values), np.zeros((0, 0))
+def _blockwise_errors(patterns: RewardPatterns, mixture: Mixture, probs: Floats, diagonal: Floats) -> Floats:
+    """Compute errors from the information of each x alone, all its types jointly."""
+    num_types, points, values = mixture.probs.shape
+    table = np.ascontiguousarray(np.maximum(mixture.probs, MIN_PROB).reshape(num_types, -1).T)
+    inverse = np.ascontiguousarray((1.0 / probs).reshape(num_types, -1).T)
+    out = np.zeros((points, num_types * values, num_types * values))
+    _add_block_products(
+        patterns.symbols, patterns.offsets, patterns.counts, table, mixture.weights, inverse, values, out
+    )
+    index = np.arange(num_types * values)
+    out[:, index, index] += diagonal.reshape(num_types, points, values).transpose(1, 0, 2).reshape(points, -1)
+    errors = np.empty((points, num_types * values))
+    basis, no_basis = _zero_sum_basis(values), np.zeros((0, 0))
     for x in range(points):
-        errors[x] = np.sqrt(_variances(out[x], contexts, law, none))
-    return errors.reshape(points, contexts, values).transpose(1, 0, 2)
+        errors[x] = np.sqrt(_variances(out[x], num_types, basis, no_basis))
+    return errors.reshape(points, num_types, values).transpose(1, 0, 2)
 
 
 @kernel
-def _posterior(symbols: Any, low: Any, high: Any, table: Any, weights: Any, joint: Any) -> None:
-    """Belief over contexts after one bag; divided at every step, so that long bags do not vanish."""
+def _type_posterior(symbols: Any, low: Any, high: Any, table: Any, weights: Any, joint: Any) -> None:
+    """Compute the belief over types after one pattern in place, normalized at every step to avoid underflow."""
     total = 0.0
     for m in range(weights.size):
         total += weights[m]
@@ -153,99 +172,106 @@ def _posterior(symbols: Any, low: Any, high: Any, table: Any, weights: Any, join
 
 
 @kernel
-def _own_products(
+def _add_block_products(
     symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, values: Any, out: Any
 ) -> None:
-    contexts = weights.size
-    joint = np.empty(contexts)
-    for bag in range(counts.size):
-        low, high = offsets[bag], offsets[bag + 1]
-        _posterior(symbols, low, high, table, weights, joint)
+    """Add to ``out`` (X, M*Z, M*Z) the outer products of scores of each x with itself."""
+    num_types = weights.size
+    joint = np.empty(num_types)
+    for pattern in range(counts.size):
+        low, high = offsets[pattern], offsets[pattern + 1]
+        _type_posterior(symbols, low, high, table, weights, joint)
         for i in range(low, high):
             for j in range(low, high):
                 x = symbols[i] // values
                 if symbols[j] // values == x:
-                    for m in range(contexts):
+                    for m in range(num_types):
                         left = joint[m] * inverse[symbols[i], m]
-                        for n in range(contexts):
+                        for n in range(num_types):
                             right = joint[n] * inverse[symbols[j], n]
                             out[x, m * values + symbols[i] % values, n * values + symbols[j] % values] += (
-                                counts[bag] * left * right
+                                counts[pattern] * left * right
                             )
 
 
-def _outer_products_together(
+def _add_outer_products_numpy(
     symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, out: Any
 ) -> None:
-    """``_outer_products`` by NumPy, some bags at a time; sums are taken in the same order."""
+    """Compute ``_add_outer_products`` with NumPy, in batches of patterns, adding in the order of the compiled loop."""
     lengths = np.diff(offsets[: counts.size + 1])
     longest = int(lengths.max(initial=0))
-    contexts, entries = weights.size, table.shape[0]
-    width = (1 + longest) * contexts
-    together = max(1, _AT_ONCE // width**2)
-    for begin in range(0, counts.size, together):
-        part = slice(begin, begin + together)
-        inside = np.arange(longest) < lengths[part, None]
-        listed = symbols[np.where(inside, offsets[:-1][part, None] + np.arange(longest), 0)]
-        joint = _posteriors(table[listed], inside, weights)
-        own = np.ones((len(joint), 1), bool)
-        place = np.empty((len(joint), contexts, 1 + longest), np.int64)
-        score: Any = np.empty(place.shape)
-        for m in range(contexts):
-            place[:, m, 0], place[:, m, 1:] = contexts * entries + m, m * entries + listed
-            score[:, m, 0], score[:, m, 1:] = joint[:, m] / weights[m], joint[:, m, None] * inverse[listed, m]
-        used = np.tile(np.concatenate([own, inside], axis=1), (1, contexts))
-        both = used[:, :, None] & used[:, None, :]
-        place, score = place.reshape(-1, width), score.reshape(-1, width)
-        cells = place[:, :, None] * out.shape[1] + place[:, None, :]
-        values = (counts[part, None] * score)[:, :, None] * score[:, None, :]
-        np.add.at(out.reshape(-1), cells[both], values[both])
+    num_types, entries = weights.size, table.shape[0]
+    width = (1 + longest) * num_types
+    batch_size = max(1, _NUMPY_BATCH // width**2)
+    for begin in range(0, counts.size, batch_size):
+        batch = slice(begin, begin + batch_size)
+        # Patterns are padded to the longest of all; padded entries are masked out before they are added.
+        inside = np.arange(longest) < lengths[batch, None]
+        batch_symbols = symbols[np.where(inside, offsets[:-1][batch, None] + np.arange(longest), 0)]
+        joint = _type_posteriors_numpy(table[batch_symbols], inside, weights)
+        has_weight = np.ones((len(joint), 1), bool)
+        index = np.empty((len(joint), num_types, 1 + longest), np.int64)
+        score: Any = np.empty(index.shape)
+        for m in range(num_types):
+            index[:, m, 0], index[:, m, 1:] = num_types * entries + m, m * entries + batch_symbols
+            score[:, m, 0], score[:, m, 1:] = joint[:, m] / weights[m], joint[:, m, None] * inverse[batch_symbols, m]
+        used = np.tile(np.concatenate([has_weight, inside], axis=1), (1, num_types))
+        is_used = used[:, :, None] & used[:, None, :]
+        index, score = index.reshape(-1, width), score.reshape(-1, width)
+        cells = index[:, :, None] * out.shape[1] + index[:, None, :]
+        values = (counts[batch, None] * score)[:, :, None] * score[:, None, :]
+        # ``np.add.at`` adds one by one in index order, which keeps the bits of the compiled loop.
+        np.add.at(out.reshape(-1), cells[is_used], values[is_used])
 
 
-def _posteriors(chances: Any, inside: Any, weights: Any) -> Any:
-    """``_posterior`` of many bags: chances (K, L, M) of what they saw, as far as they go (K, L)."""
-    joint = np.tile(weights / _summed(weights), (len(chances), 1))
-    for i in range(chances.shape[1]):
-        seen = joint * chances[:, i]
-        joint = np.where(inside[:, i, None], seen / _summed(seen.T)[:, None], joint)
+def _type_posteriors_numpy(likelihoods: Any, inside: Any, weights: Any) -> Any:
+    """Compute beliefs over types after many patterns from likelihoods (K, L, M) of their symbols and a mask (K, L)."""
+    joint = np.tile(weights / _sum_in_order(weights), (len(likelihoods), 1))
+    for i in range(likelihoods.shape[1]):
+        updated = joint * likelihoods[:, i]
+        joint = np.where(inside[:, i, None], updated / _sum_in_order(updated.T)[:, None], joint)
     return joint
 
 
-def _summed(parts: Any) -> Any:
-    """One after the other, as a loop does it."""
-    total = np.zeros(parts.shape[1:])
-    for part in parts:
-        total = total + part
+def _sum_in_order(terms: Any) -> Any:
+    """Sum along the first axis one after the other, in the order of a loop; ``np.sum`` adds pairwise."""
+    total = np.zeros(terms.shape[1:])
+    for term in terms:
+        total = total + term
     return total
 
 
-def _outer_steps(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, *_: Any) -> int:
+def _outer_products_cost(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, *_: Any) -> int:
+    """Estimate the cost of ``_add_outer_products``, which decides between NumPy and the compiled loop."""
     scores = (1 + np.diff(offsets[: counts.size + 1])) * weights.size
     return 100 + int((scores * scores).sum()) // 50
 
 
-@deferred(_outer_steps, play=_outer_products_together)
-def _outer_products(symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, out: Any) -> None:
-    contexts = weights.size
+@lazy_jit(_outer_products_cost, numpy_impl=_add_outer_products_numpy)
+def _add_outer_products(
+    symbols: Any, offsets: Any, counts: Any, table: Any, weights: Any, inverse: Any, out: Any
+) -> None:
+    """Add to ``out`` (D, D) the outer product of the score of each pattern."""
+    num_types = weights.size
     entries = table.shape[0]
     longest = 0
-    for bag in range(counts.size):
-        longest = max(longest, offsets[bag + 1] - offsets[bag])
-    where = np.empty((longest + 1) * contexts, np.int64)
-    score = np.empty((longest + 1) * contexts)
-    joint = np.empty(contexts)
-    for bag in range(counts.size):
-        low, high = offsets[bag], offsets[bag + 1]
-        _posterior(symbols, low, high, table, weights, joint)
+    for pattern in range(counts.size):
+        longest = max(longest, offsets[pattern + 1] - offsets[pattern])
+    index = np.empty((longest + 1) * num_types, np.int64)
+    score = np.empty((longest + 1) * num_types)
+    joint = np.empty(num_types)
+    for pattern in range(counts.size):
+        low, high = offsets[pattern], offsets[pattern + 1]
+        _type_posterior(symbols, low, high, table, weights, joint)
         used = 0
-        for m in range(contexts):
-            where[used] = contexts * entries + m
+        for m in range(num_types):
+            index[used] = num_types * entries + m
             score[used] = joint[m] / weights[m]
             used += 1
             for i in range(low, high):
-                where[used] = m * entries + symbols[i]
+                index[used] = m * entries + symbols[i]
                 score[used] = joint[m] * inverse[symbols[i], m]
                 used += 1
         for a in range(used):
             for b in range(used):
-                out[where[a], where[b]] += counts[bag] * score[a] * score[b]
+                out[index[a], index[b]] += counts[pattern] * score[a] * score[b]

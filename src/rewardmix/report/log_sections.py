@@ -1,72 +1,80 @@
-"""What the page says about a log beside what it says about every run."""
+"""Make the sections of the page that only runs of ``fit`` have."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # only where there is a log
-    from rewardmix.logs import FitInfo, Fitted
+if TYPE_CHECKING:  # imported only if there is a log
+    from rewardmix.logs import FitInfo, FitResult
 
 
-def _types_section(info: FitInfo) -> dict[str, Any]:
-    """How many types there are: by held-out episodes if the number was chosen, otherwise by the criterion alone."""
-    if info.choice is None:
-        rows = [[str(m), f"{value:.1f}"] for m, value in sorted(info.criterion.items())]
-        text = "Bayesian information criterion; the smallest is best."
-        return {"title": "How many types", "paragraphs": [text], "columns": ["types", "criterion"], "rows": rows}
+def _make_types_section(info: FitInfo) -> dict[str, Any]:
+    """Make the section on the number of types: held-out likelihood if it was selected, otherwise BIC only."""
+    if info.type_selection is None:
+        rows = [[str(m), f"{value:.1f}"] for m, value in sorted(info.bic.items())]
+        text = "Bayesian information criterion (BIC); the smallest is best."
+        return {"title": "Number of types", "paragraphs": [text], "columns": ["types", "BIC"], "rows": rows}
     rows = [
-        [str(m), "" if m == 1 else f"{trial.gain:+.4f} ± {trial.error:.4f}", f"{trial.criterion:.1f}"]
-        for m, trial in info.choice.trials.items()
+        [str(m), "" if m == 1 else f"{score.loglik_gain:+.4f} ± {score.gain_error:.4f}", f"{score.bic:.1f}"]
+        for m, score in info.type_selection.scores.items()
     ]
     text = (
-        "Log-likelihood an episode of held-out episodes, above one type less, with its standard error; a type is added "
-        "as long as that is more than one nat in all, and more than one are said only where they are clearly better "
-        "than one. Beside it the Bayesian information criterion, which tends to ask for too few."
+        "Held-out gain: log-likelihood per held-out episode above the model with one type less, with its standard "
+        "error. A type is added while its total gain is above one nat, and more than one type are selected only if "
+        "they are significantly better than one. BIC: Bayesian information criterion, which tends to select too few "
+        "types."
     )
-    columns = ["types", "held-out gain", "criterion"]
-    return {"title": "How many types", "paragraphs": [info.choice.sentence, text], "columns": columns, "rows": rows}
+    columns = ["types", "held-out gain", "BIC"]
+    return {
+        "title": "Number of types",
+        "paragraphs": [info.type_selection.text, text],
+        "columns": columns,
+        "rows": rows,
+    }
 
 
-def _levels_section(fitted: Fitted) -> list[dict[str, Any]]:
-    """Which rewards each level holds, where rewards were put into bins."""
-    scale = fitted.info.schema.reward_scale
+def _make_bins_section(result: FitResult) -> list[dict[str, Any]]:
+    """Make the table of reward bins; empty if rewards were not discretized."""
+    scale = result.info.schema.reward_scale
     if scale.cuts is None:
         return []
-    levels = zip(scale.intervals, scale.values, scale.empty, strict=True)
-    rows = [[interval, f"{value:.6g}"] for interval, value, empty in levels if not empty]
+    bins = zip(scale.intervals, scale.values, scale.empty, strict=True)
+    rows = [[interval, f"{value:.6g}"] for interval, value, empty in bins if not empty]
     text = (
-        "Rewards were put into bins, and each counts as the mean of its bin. The run keeps the bins: new logs, the "
-        "service and exported policies take rewards as they are."
+        "Rewards were discretized: each counts as the mean of its bin. The bins are stored with the run, so new logs, "
+        "the service and exported policies take raw rewards."
     )
-    return [{"title": "Levels of rewards", "paragraphs": [text], "columns": ["rewards", "count as"], "rows": rows}]
+    return [{"title": "Reward bins", "paragraphs": [text], "columns": ["rewards", "value"], "rows": rows}]
 
 
-def log_sections(fitted: Fitted) -> list[dict[str, Any]]:
-    """Sections in the order of the page; every sentence stands in one of them."""
-    info, schema = fitted.info, fitted.info.schema
-    tried = [[schema.state(s), schema.action(a)] for s, a in info.coverage.never_tried[:50]]
+def make_log_sections(result: FitResult) -> list[dict[str, Any]]:
+    """Make the sections about a log in the order of the page."""
+    info, schema = result.info, result.info.schema
+    # The table is cut at 50 rows to keep the page readable; the data of the run hold the complete list.
+    untried_rows = [[schema.state_label(s), schema.action_label(a)] for s, a in info.coverage.untried_actions[:50]]
     sections: list[dict[str, Any]] = [
-        *_levels_section(fitted),
-        {"title": "How the log was made", "paragraphs": [info.logging.sentence], "columns": [], "rows": []},
+        *_make_bins_section(result),
+        {"title": "Behavior policy", "paragraphs": [info.adaptivity.text], "columns": [], "rows": []},
         {
-            "title": "What the log holds",
+            "title": "Coverage of the log",
             "paragraphs": [
-                f"{info.notes.kept} episodes, {info.notes.rows} rows read.",
-                info.coverage.sentence,
-                info.support.sentence,
+                f"{info.read_report.num_kept} episodes, {info.read_report.num_rows} rows read.",
+                info.coverage.text,
+                info.support.text,
             ],
-            "columns": ["state", "action never tried"] if tried else [],
-            "rows": tried,
+            "columns": ["state", "action never taken"] if untried_rows else [],
+            "rows": untried_rows,
         },
-        _types_section(info),
+        _make_types_section(info),
         {
-            "title": "What is taken for granted",
-            "paragraphs": list(info.checkup.sentences),
+            "title": "Model assumptions",
+            "paragraphs": list(info.diagnostics.sentences),
             "columns": [],
             "rows": [],
         },
     ]
-    said = {text for section in sections for text in section["paragraphs"]}
-    said |= {info.recovery.not_identified, *(finding.sentence for finding in info.checkup.broken)}
-    left = [sentence for sentence in info.sentences if sentence not in said]
-    return [*sections, {"title": "What else was found", "paragraphs": left, "columns": [], "rows": []}]
+    # Each sentence occurs once on the page: the last section has what neither a section nor the verdict contains.
+    used_sentences = {text for section in sections for text in section["paragraphs"]}
+    used_sentences |= {info.recovery.identification_text, *(test.text for test in info.diagnostics.rejected)}
+    remaining = [sentence for sentence in info.report_text if sentence not in used_sentences]
+    return [*sections, {"title": "Further statements", "paragraphs": remaining, "columns": [], "rows": []}]

@@ -1,4 +1,4 @@
-"""Whole runs, kept and read again: results as folders and pages, and folders as results."""
+"""Save results as run folders and pages, and load run folders as results."""
 
 from __future__ import annotations
 
@@ -11,179 +11,204 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewardmix._core.brevity import cut, short
-from rewardmix._core.checks import Floats, InputError, as_path, refuse
-from rewardmix._core.sparse_rows import ROW_PARTS
-from rewardmix._core.storage import replace
+from rewardmix._core.checks import Floats, InputError, as_path, raise_input_error
+from rewardmix._core.csr_checks import CSR_ARRAYS
+from rewardmix._core.short_repr import truncate_text, use_short_repr
+from rewardmix._core.storage import write_atomic
 from rewardmix.io import load
-from rewardmix.learning import Learned
+from rewardmix.learning import LearnResult
 from rewardmix.model import RewardMixingMDP
 from rewardmix.moments import Moments
-from rewardmix.online import Earned
+from rewardmix.online import OnlineResult
 from rewardmix.planning import Plan
 from rewardmix.policy import Controller
-from rewardmix.profiles import type_profiles
-from rewardmix.report.findings import Findings, earned_findings, fitted_findings, learned_findings, planned_findings
-from rewardmix.report.folder import check_part, made_now, read_result, write_parts
-from rewardmix.report.page import page
+from rewardmix.report.html_page import render_page
+from rewardmix.report.report_data import (
+    ReportData,
+    report_data_from_fit,
+    report_data_from_learn,
+    report_data_from_online,
+    report_data_from_plan,
+)
 from rewardmix.report.result_schema import check_summary
-from rewardmix.report.summary import summarise, told
-from rewardmix.telling import Telling
+from rewardmix.report.run_folder import check_run_file, make_provenance, read_result, write_run_files
+from rewardmix.report.summary import build_summary, to_fields
+from rewardmix.results import ResultMixin
+from rewardmix.type_profiles import describe_types
 
-if TYPE_CHECKING:  # only where runs are compared
-    from rewardmix.logs import Run
+if TYPE_CHECKING:  # imported only to compare runs
+    from rewardmix.logs import RunSummary
 
 
-@short
+@use_short_repr
 @dataclass(frozen=True, eq=False)
-class SavedRun(Telling):
-    """A run as its folder holds it.
+class SavedRun(ResultMixin):
+    """Hold a run as loaded from its folder.
 
     Attributes:
-        model: as recovered.
-        plan: made for it.
-        moments: what exploration counted, if it was kept.
-        content: of ``result.json``.
+        model: Recovered model.
+        plan: Plan made for it.
+        moments: Sufficient counts of the exploration episodes; ``None`` if the folder has none.
+        summary_data: Content of ``result.json``.
     """
 
     model: RewardMixingMDP
     plan: Plan
     moments: Moments | None
-    content: Mapping[str, Any]
+    summary_data: Mapping[str, Any]
 
     @property
     def policy(self) -> Controller:
-        """What to play."""
+        """Policy of the plan."""
         return self.plan.policy
 
-    @property
-    def result(self) -> Mapping[str, Any]:
-        """All that the page shows, as plain data."""
-        return self.content
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return the content of ``result.json``, which is everything that the page shows, as plain data."""
+        return self.summary_data
 
     @property
-    def run(self) -> Run:
-        """What ``compare_runs`` needs of it."""
-        from rewardmix.logs import Run
+    def summary_for_comparison(self) -> RunSummary:
+        """Model, policy and standard errors, as ``compare_runs`` needs them."""
+        from rewardmix.logs import RunSummary
 
-        errors = _told(self.content, "record", "errors")
-        rewards, weights = _numbers(_told(errors, "rewards")), _numbers(_told(errors, "weights"))
+        errors = _get_nested(self.summary_data, "metadata", "errors")
+        rewards, weights = _to_array(_get_nested(errors, "rewards")), _to_array(_get_nested(errors, "weights"))
         if rewards.shape != self.model.rewards.shape or weights.shape != self.model.weights.shape:
-            raise InputError("DIR: found errors of another model, expected one for each reward and share")
-        return Run(self.model, self.plan.policy, rewards, weights)
+            raise InputError("DIR: got standard errors of another model, expected one for each reward and weight")
+        return RunSummary(self.model, self.plan.policy, rewards, weights)
 
-    def named(self, names: Sequence[str]) -> SavedRun:
-        """The same with names for its types; none takes them away."""
-        other = super().named(names)
-        labels = list(other.model.type_labels)
-        session = self.content["session"]
+    def with_type_names(self, names: Sequence[str]) -> SavedRun:
+        """Return a copy with these type names; an empty sequence removes the names."""
+        renamed = super().with_type_names(names)
+        labels = list(renamed.model.type_labels)
+        policy = self.summary_data["policy"]
+        # The names occur in three fields of the summary; all must change, or the page would contradict the model.
         content = {
-            **self.content,
-            "world": {**self.content["world"], "context_names": labels},
-            "types": [told(profile) for profile in type_profiles(other.model)],
-            "session": None if session is None else {**session, "context_names": labels},
+            **self.summary_data,
+            "environment": {**self.summary_data["environment"], "type_names": labels},
+            "types": [to_fields(profile) for profile in describe_types(renamed.model)],
+            "policy": None if policy is None else {**policy, "type_names": labels},
         }
-        return dataclasses.replace(other, content=content)
+        return dataclasses.replace(renamed, summary_data=content)
 
     def __repr__(self) -> str:
-        said = (self.content.get("verdict") or {}).get("sentence", "")
-        return cut(f"SavedRun({self.content['title']!r}, {self.model!r}, {said})")
+        """Return title, model and verdict on one line."""
+        verdict = (self.summary_data.get("verdict") or {}).get("text", "")
+        return truncate_text(f"SavedRun({self.summary_data['title']!r}, {self.model!r}, {verdict})")
 
 
 def load_run(folder: str | os.PathLike[str]) -> SavedRun:
-    """What ``save``, or the command line, wrote into a folder."""
-    place = as_path("path", folder)
-    content = read_result(place)
-    check_summary(content)
-    paths = [check_part(place, f"{name}.safetensors", content) for name in ("model", "policy", "moments")]
+    """Load the run folder that ``save`` or a command wrote.
+
+    Args:
+        folder: Path of the folder.
+
+    Returns:
+        Model, plan, moments and summary of the run.
+
+    Raises:
+        InputError: If a file is missing or unreadable, or if the files belong to different runs.
+    """
+    directory = as_path("path", folder)
+    summary = read_result(directory)
+    # The summary is checked before any other file is read, because it holds the digests of the others.
+    check_summary(summary)
+    paths = [check_run_file(directory, f"{name}.safetensors", summary) for name in ("model", "policy", "moments")]
     model, plan = load(paths[0]), load(paths[1])
     if not isinstance(model, RewardMixingMDP) or not isinstance(plan, Plan):
-        raise InputError(f"DIR: found no model and plan in {str(place)!r}, expected a folder of rewardmix learn or fit")
-    if not _same_world(model, plan.model):
         raise InputError(
-            f"DIR: found a plan for another model than the one beside it in {str(place)!r}, expected the files of one "
-            "run together; copy whole folders, or make the run again"
+            f"DIR: got {str(directory)!r} without a model and a plan, expected a folder of rewardmix learn or fit"
+        )
+    if not _equal_models(model, plan.model):
+        raise InputError(
+            f"DIR: got {str(directory)!r} with a plan for another model, expected the files of one run; copy whole "
+            "folders, or repeat the run"
         )
     moments = load(paths[2]) if paths[2].exists() else None
-    return SavedRun(model, plan, moments, {key: value for key, value in content.items() if key != "files"})
+    # Digests describe the files of this folder; a copy saved elsewhere gets its own.
+    return SavedRun(model, plan, moments, {key: value for key, value in summary.items() if key != "files"})
 
 
-def _same_world(one: RewardMixingMDP, other: RewardMixingMDP) -> bool:
-    """Whether two models are the same but for names."""
-    parts = ("initial", "weights", "rewards", "reward_values")
-    if one.horizon != other.horizon or one.is_sparse != other.is_sparse:
+def _equal_models(model: RewardMixingMDP, other: RewardMixingMDP) -> bool:
+    """Return whether two models are equal in everything but names."""
+    arrays = ("initial", "weights", "rewards", "reward_values")
+    if model.horizon != other.horizon or model.is_sparse != other.is_sparse:
         return False
-    if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in parts):
+    if not all(np.array_equal(getattr(model, name), getattr(other, name)) for name in arrays):
         return False
-    if one.is_sparse:
-        return all(np.array_equal(getattr(one.transition, name), getattr(other.transition, name)) for name in ROW_PARTS)
-    return np.array_equal(one.transition, other.transition)
+    if model.is_sparse:
+        return all(
+            np.array_equal(getattr(model.transition, name), getattr(other.transition, name)) for name in CSR_ARRAYS
+        )
+    return np.array_equal(model.transition, other.transition)
 
 
-def read_run(folder: str | os.PathLike[str]) -> Run:
-    """What ``compare_runs`` needs of the folder of a run of ``learn`` or ``fit``."""
-    return load_run(folder).run
+def load_run_summary(folder: str | os.PathLike[str]) -> RunSummary:
+    """Load model, policy and standard errors from the folder of a run of ``learn`` or ``fit``."""
+    return load_run(folder).summary_for_comparison
 
 
-def result_of(noun: Any, title: str = "") -> dict[str, Any]:
-    """The summary of what ``learn``, ``fit``, ``earn`` or ``plan`` returned."""
-    return summarise(findings_of(noun, title))
+def make_summary(result: Any, title: str = "") -> dict[str, Any]:
+    """Build the summary of the result of ``learn``, ``fit``, ``learn_online`` or ``plan``."""
+    return build_summary(make_report_data(result, title))
 
 
-def findings_of(noun: Any, title: str) -> Findings:
-    """What a result found, for its report."""
-    if isinstance(noun, Learned):
-        return learned_findings(noun, title=title or "Learned")
-    if isinstance(noun, Earned):
-        return earned_findings(noun, title=title or "Earned")
-    if isinstance(noun, Plan):
-        return planned_findings(noun, title=title or "Planned")
-    from rewardmix.logs import Fitted
+def make_report_data(result: Any, title: str) -> ReportData:
+    """Convert a result to report data."""
+    if isinstance(result, LearnResult):
+        return report_data_from_learn(result, title=title or "Learned policy")
+    if isinstance(result, OnlineResult):
+        return report_data_from_online(result, title=title or "Online learning")
+    if isinstance(result, Plan):
+        return report_data_from_plan(result, title=title or "Plan")
+    # Imported late: the logs package loads data frame libraries, which results of ``learn`` and ``plan`` do not need.
+    from rewardmix.logs import FitResult
 
-    if not isinstance(noun, Fitted):
-        refuse("result", type(noun).__name__, "what learn, fit, earn or plan returned")
-    return fitted_findings(noun, title=title or "Log")
+    if not isinstance(result, FitResult):
+        raise_input_error("result", type(result).__name__, "a result of learn, fit, learn_online or plan")
+    return report_data_from_fit(result, title=title or "Log")
 
 
-def _titled(noun: Telling, title: str) -> Mapping[str, Any]:
-    """What a result tells, under another title."""
+def _set_title(result: ResultMixin, title: str) -> Mapping[str, Any]:
+    """Return the summary of a result with another title; the policy has a copy of the title."""
+    summary = result.to_dict()
     if not title:
-        return noun.result
-    session = noun.result["session"]
-    return {**noun.result, "title": title, "session": None if session is None else {**session, "title": title}}
+        return summary
+    policy = summary["policy"]
+    return {**summary, "title": title, "policy": None if policy is None else {**policy, "title": title}}
 
 
-def save_run(noun: Telling, folder: str | os.PathLike[str], title: str = "") -> Path:
-    """Write the folder of a result."""
-    moments = noun.moments if isinstance(noun, SavedRun) else findings_of(noun, title).moments
-    plan: Any = getattr(noun, "plan", noun)
-    summary = {"made": made_now(), **_titled(noun, title)}
-    return write_parts(as_path("folder", folder), noun.model, plan, moments, summary)
+def save_run(result: ResultMixin, folder: str | os.PathLike[str], title: str = "") -> Path:
+    """Write the run folder of a result and return its path."""
+    moments = result.moments if isinstance(result, SavedRun) else make_report_data(result, title).moments
+    plan: Any = getattr(result, "plan", result)
+    summary = {"made": make_provenance(), **_set_title(result, title)}
+    return write_run_files(as_path("folder", folder), result.model, plan, moments, summary)
 
 
-def write_page(noun: Telling, path: str | os.PathLike[str], title: str = "") -> Path:
-    """Write the page of a result."""
-    target = as_path("path", path)
-    replace(target, page(_titled(noun, title)).encode())
-    return target
+def write_page(result: ResultMixin, path: str | os.PathLike[str], title: str = "") -> Path:
+    """Write the page of a result to a file and return its path."""
+    out = as_path("path", path)
+    write_atomic(out, render_page(_set_title(result, title)).encode())
+    return out
 
 
-def _told(summary: Any, *keys: str) -> Any:
-    """A part of what a run tells."""
+def _get_nested(summary: Any, *keys: str) -> Any:
+    """Return a nested entry of a summary; raise ``InputError`` if it is missing."""
     for key in keys:
         if not isinstance(summary, dict) or key not in summary:
-            found = f"no {key!r} in result.json, which an earlier version wrote or which is of another kind of run"
-            raise InputError(f"DIR: found {found}, expected a folder of rewardmix learn or fit")
+            raise InputError(f"DIR: got a result.json without {key!r}, expected a folder of rewardmix learn or fit")
         summary = summary[key]
     return summary
 
 
-def _numbers(nested: Any) -> Floats:
-    """Nested lists as an array, infinite where nothing is known."""
+def _to_array(nested: Any) -> Floats:
+    """Convert nested lists to an array; ``None`` (unknown) becomes infinity."""
     try:
-        found = np.asarray(nested, dtype=np.float64)
+        array = np.asarray(nested, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"DIR: found errors that are no numbers ({error}), expected a result.json as written"
+            f"DIR: got standard errors that are not numbers ({error}), expected result.json as rewardmix wrote it"
         ) from error
-    return np.where(np.isnan(found), np.inf, found)
+    # An unknown standard error counts as infinite: such a reward can never differ significantly.
+    return np.where(np.isnan(array), np.inf, array)

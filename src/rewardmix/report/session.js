@@ -1,21 +1,22 @@
-// The session of the report page: player.js in front of it plays, this shows. Names are set as text, never as markup.
+// Display of the session on the report page; player.js, which precedes it, plays the policy. Names are set as text,
+// never as markup.
 
 const policy = JSON.parse(document.getElementById("policy").textContent);
 const session = createSession(policy);
 const byId = (id) => document.getElementById(id);
-const percent = (share) =>
-  share > 0 && share < 0.005 ? "<1 %" : share < 1 && share > 0.995 ? ">99 %" : `${Math.round(100 * share)} %`;
+const percent = (prob) =>
+  prob > 0 && prob < 0.005 ? "<1 %" : prob < 1 && prob > 0.995 ? ">99 %" : `${Math.round(100 * prob)} %`;
 const amount = (value) => String(Math.round(1e6 * value) / 1e6).replace("-", "−");
 const binary = policy.reward_values.length === 2 && policy.reward_values[0] === 0 && policy.reward_values[1] === 1;
-const MOST_BUTTONS = 9;
+const MAX_BUTTONS = 9;
 
-let pending = null; // a reward that was given while the next state is still asked for
-let choosing = policy.starts.length > 1; // where the episode begins is asked first
+let pending = null; // a reward whose next state has not been entered yet
+let choosing = policy.starts.length > 1; // with several initial states the user selects one first
 
-/** What the policy believes, including a reward whose next state is still open. */
+/** Return the belief, including a reward whose next state is still open. */
 function belief() {
   if (pending === null) return session.belief;
-  const z = outcomeOf(policy, pending);
+  const z = rewardIndex(policy, pending);
   return update(session.belief, likelihood(policy, session.state, session.action, z));
 }
 
@@ -24,18 +25,18 @@ function rewardName(value) {
   return `Reward ${amount(value)}`;
 }
 
-/** The question of the moment: what is asked, and the answers as [label, what it does]. */
+/** Return the current prompt and its answers as [label, function]. */
 function question() {
   const state = (s) => policy.state_names[s];
   if (choosing) {
-    return { asked: "Where does the episode begin?", answers: policy.starts.map((s) => [state(s), () => begin(s)]) };
+    return { prompt: "Initial state?", answers: policy.starts.map((s) => [state(s), () => begin(s)]) };
   }
-  if (session.done) return { asked: "The episode is over.", answers: [["Play again", restart]] };
+  if (session.done) return { prompt: "The episode is over.", answers: [["Play again", restart]] };
   if (pending !== null) {
-    return { asked: "Where next?", answers: session.nextStates.map((s) => [state(s), () => step(s)]) };
+    return { prompt: "Next state?", answers: session.nextStates.map((s) => [state(s), () => step(s)]) };
   }
   const order = policy.reward_values.filter((_, z) => !isEmpty(policy, z)).reverse();
-  return { asked: binary ? "Was it rewarded?" : "What did it pay?", answers: order.map((v) => [rewardName(v), () => reward(v)]) };
+  return { prompt: binary ? "Was it rewarded?" : "Reward?", answers: order.map((v) => [rewardName(v), () => reward(v)]) };
 }
 
 function begin(state) {
@@ -68,22 +69,22 @@ function restart() {
   session.restart();
 }
 
-/** Do something, show what came of it, say it, and keep the focus where the next answer is. */
+/** Apply a change, update the page, announce it, and move the focus to the next answer. */
 function act(change, focus = true) {
   change();
   show();
-  byId("say").textContent = spoken();
+  byId("announcement").textContent = announcement();
   const first = byId("choices").querySelector("button, select");
   if (focus && first) first.focus({ preventScroll: true });
 }
 
-function spoken() {
-  const shares = belief().map((share, m) => `${policy.context_names[m]} ${percent(share)}`).join(", ");
-  if (choosing) return "Where does the episode begin?";
-  if (session.done) return `The episode is over. Rewards in total: ${amount(session.total)}. Belief: ${shares}.`;
-  if (pending !== null) return `${rewardName(pending)}. Belief: ${shares}. Where next?`;
+function announcement() {
+  const beliefs = beliefText();
+  if (choosing) return "Initial state?";
+  if (session.done) return `The episode is over. Total reward: ${amount(session.total)}. Belief: ${beliefs}.`;
+  if (pending !== null) return `${rewardName(pending)}. Belief: ${beliefs}. Next state?`;
   const where = policy.state_names.length > 1 ? `, ${session.stateName}` : "";
-  return `Step ${session.step + 1} of ${policy.horizon}${where}. Belief: ${shares}. Recommended: ${session.actionName}.`;
+  return `Step ${session.step + 1} of ${policy.horizon}${where}. Belief: ${beliefs}. Recommended: ${session.actionName}.`;
 }
 
 function element(name, text = "", className = "") {
@@ -94,20 +95,20 @@ function element(name, text = "", className = "") {
 }
 
 function show() {
-  const { asked, answers } = question();
-  byId("asked").textContent = asked;
-  byId("where").replaceChildren(...place());
-  byId("action").textContent = choosing ? "…" : session.done ? "The end" : session.actionName;
-  byId("choices").replaceChildren(...(answers.length > MOST_BUTTONS ? [list(answers)] : answers.map(button)));
+  const { prompt, answers } = question();
+  byId("prompt").textContent = prompt;
+  byId("where").replaceChildren(...stepLabel());
+  byId("action").textContent = choosing ? "…" : session.done ? "End" : session.actionName;
+  byId("choices").replaceChildren(...(answers.length > MAX_BUTTONS ? [list(answers)] : answers.map(button)));
   byId("expected").textContent = expectation();
   byId("undo").disabled = pending === null && session.step === 0 && (choosing || policy.starts.length === 1);
-  byId("total").textContent = session.step > 0 ? `rewards so far: ${amount(session.total)}` : "";
+  byId("total").textContent = session.step > 0 ? `total reward: ${amount(session.total)}` : "";
   showBelief();
   showHistory();
   showTrack();
 }
 
-function place() {
+function stepLabel() {
   if (choosing) return [element("span", "Before the first step")];
   if (session.done) return [element("span", `After ${policy.horizon} steps`)];
   const parts = [element("span", `Step ${session.step + 1} of ${policy.horizon}`)];
@@ -127,63 +128,68 @@ function button([label, choose], i) {
 
 function list(answers) {
   const made = document.createElement("select");
-  made.setAttribute("aria-labelledby", "asked");
+  made.setAttribute("aria-labelledby", "prompt");
   made.append(new Option("choose …", ""), ...answers.map(([label], i) => new Option(label, String(i))));
   made.addEventListener("change", () => made.value !== "" && act(answers[Number(made.value)][1]));
   return made;
 }
 
-/** What the belief expects of the recommended action. */
+/** Describe the expected reward of the recommended action under the belief. */
 function expectation() {
   if (choosing || session.done || pending !== null) return "";
   const values = policy.reward_values;
-  const chance = values.map((_, z) =>
+  const probs = values.map((_, z) =>
     likelihood(policy, session.state, session.action, z).reduce((sum, q, m) => sum + q * session.belief[m], 0));
-  if (binary) return `At this belief a reward is expected in ${percent(chance[1])} of cases.`;
-  return `At this belief it pays ${(values.reduce((sum, v, z) => sum + v * chance[z], 0)).toFixed(2)} on average.`;
+  if (binary) return `Probability of a reward at this belief: ${percent(probs[1])}.`;
+  return `Expected reward at this belief: ${(values.reduce((sum, v, z) => sum + v * probs[z], 0)).toFixed(2)}.`;
+}
+
+/** Format the belief: the probability of each type. */
+function beliefText() {
+  return belief().map((prob, m) => `${policy.type_names[m]} ${percent(prob)}`).join(", ");
 }
 
 function showBelief() {
-  const shares = belief();
+  const probs = belief();
   const bar = byId("belief");
-  if (bar.children.length !== shares.length) {
-    bar.replaceChildren(...shares.map((_, m) => element("span", "", `k${m % 8}`)));
+  if (bar.children.length !== probs.length) {
+    bar.replaceChildren(...probs.map((_, m) => element("span", "", `k${m % 8}`)));
   }
-  shares.forEach((share, m) => { bar.children[m].style.width = `${100 * share}%`; });
-  bar.dataset.belief = JSON.stringify(shares);
-  bar.setAttribute("aria-label", shares.map((share, m) => `${policy.context_names[m]} ${percent(share)}`).join(", "));
-  byId("legend").replaceChildren(...shares.map((share, m) => {
+  probs.forEach((prob, m) => { bar.children[m].style.width = `${100 * prob}%`; });
+  bar.dataset.belief = JSON.stringify(probs);
+  bar.setAttribute("aria-label", beliefText());
+  byId("legend").replaceChildren(...probs.map((prob, m) => {
     const item = element("li");
-    item.append(element("span", "", `swatch solid k${m % 8}`), policy.context_names[m], element("b", percent(share)));
+    item.append(element("span", "", `swatch solid k${m % 8}`), policy.type_names[m], element("b", percent(prob)));
     return item;
   }));
 }
 
 function showHistory() {
-  const items = session.history.map(({ state, action, reward: paid }, t) => {
+  const items = session.history.map(({ state, action, reward: value }, t) => {
     const item = element("li");
     const where = policy.state_names.length > 1 ? `${policy.state_names[state]} · ` : "";
-    const got = binary ? (paid === 1 ? "rewarded" : "not") : amount(paid);
+    const outcome = binary ? (value === 1 ? "rewarded" : "not") : amount(value);
     item.append(element("span", String(t + 1), "note"), element("span", where + policy.action_names[action]),
-      element("span", got, paid > policy.reward_values[0] ? "got" : "note"));
+      element("span", outcome, value > policy.reward_values[0] ? "got" : "note"));
     return item;
   });
   byId("history").replaceChildren(...items.reverse());
 }
 
-/** The belief after each reward, a line for each context. */
+/** Draw the belief after each reward, one line for each type. */
 function showTrack() {
-  const path = [...session.history.map((past) => past.belief), session.belief];
+  const path = [...session.history.map((step) => step.belief), session.belief];
   if (pending !== null) path.push(belief());
   const x = (t) => 30 + (t / policy.horizon) * 322;
-  const y = (share) => 78 - share * 70;
-  const shapes = [0, 0.5, 1].flatMap((share) => [
-    shape("line", { x1: 30, x2: 352, y1: y(share), y2: y(share), class: "rule" }),
-    shape("text", { x: 24, y: y(share) + 3.5, "text-anchor": "end" }, percent(share)),
+  const y = (prob) => 78 - prob * 70;
+  const shapes = [0, 0.5, 1].flatMap((prob) => [
+    shape("line", { x1: 30, x2: 352, y1: y(prob), y2: y(prob), class: "rule" }),
+    shape("text", { x: 24, y: y(prob) + 3.5, "text-anchor": "end" }, percent(prob)),
   ]);
-  shapes.push(shape("text", { x: 30, y: 93 }, "before"), shape("text", { x: 352, y: 93, "text-anchor": "end" }, `after ${policy.horizon} rewards`));
+  shapes.push(shape("text", { x: 30, y: 93 }, "start"), shape("text", { x: 352, y: 93, "text-anchor": "end" }, `after ${policy.horizon} rewards`));
   policy.weights.forEach((_, m) => {
-    const points = path.map((shares, t) => `${x(t).toFixed(1)} ${y(shares[m]).toFixed(1)}`);
+    const points = path.map((probs, t) => `${x(t).toFixed(1)} ${y(probs[m]).toFixed(1)}`);
     shapes.push(shape("path", { d: `M${points.join("L")}`, class: `k${m % 8}` }));
     const [cx, cy] = points[points.length - 1].split(" ");
     shapes.push(shape("circle", { cx, cy, r: 3.2, class: `k${m % 8}` }));
@@ -198,18 +204,18 @@ function shape(name, attributes, text = "") {
   return made;
 }
 
-/** Keys act only while something in the session has the focus, so that they get in nobody's way. */
+/** Keys act only while an element of the session has the focus, so that they do not interfere with the page. */
 byId("session").addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
   const key = event.key.toLowerCase();
   const { answers } = question();
-  const asksReward = !choosing && !session.done && pending === null;
+  const isRewardPrompt = !choosing && !session.done && pending === null;
   const change =
     key === "u" ? undo
     : key === "r" ? restart
-    : binary && asksReward && key === "y" ? () => reward(1)
-    : binary && asksReward && key === "n" ? () => reward(0)
-    : /^[1-9]$/.test(key) && answers.length <= MOST_BUTTONS ? answers[Number(key) - 1]?.[1]
+    : binary && isRewardPrompt && key === "y" ? () => reward(1)
+    : binary && isRewardPrompt && key === "n" ? () => reward(0)
+    : /^[1-9]$/.test(key) && answers.length <= MAX_BUTTONS ? answers[Number(key) - 1]?.[1]
     : undefined;
   if (change === undefined) return;
   event.preventDefault();

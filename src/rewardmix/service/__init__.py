@@ -1,22 +1,22 @@
-"""The service: a policy that decides for sessions over HTTP, and remembers them."""
+"""Serve a policy over HTTP: decide actions of sessions, store them, and refit from them."""
 
-from rewardmix.service.deciding import ServeSettings
-from rewardmix.service.desk import Desk, DeskLimits
-from rewardmix.service.exporting import Exported, export_log
-from rewardmix.service.learner import BackgroundLearner
-from rewardmix.service.refitting import RefitSettings, Replayed, replay
-from rewardmix.service.serving import Address, serve
+from rewardmix.service.background_refit import BackgroundRefitter
+from rewardmix.service.log_export import ExportReport, export_log
+from rewardmix.service.policy_server import ServeSettings
+from rewardmix.service.refit import RefitSettings, ReplayResult, replay
+from rewardmix.service.server import ServerAddress, serve
+from rewardmix.service.session_service import SessionLimits, SessionService
 from rewardmix.service.store import Store
 
 __all__ = [
-    "Address",
-    "BackgroundLearner",
-    "Desk",
-    "DeskLimits",
-    "Exported",
+    "BackgroundRefitter",
+    "ExportReport",
     "RefitSettings",
-    "Replayed",
+    "ReplayResult",
     "ServeSettings",
+    "ServerAddress",
+    "SessionLimits",
+    "SessionService",
     "Store",
     "export_log",
     "replay",

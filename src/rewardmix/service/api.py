@@ -1,7 +1,7 @@
-"""The interface over HTTP: who may ask, how much, and what is told.
+"""Serve the HTTP interface as an ASGI application: authentication, rate limits, routes and error responses.
 
-Whatever goes wrong is told as ``{"error": word, "message": sentence}``, never as a trace. Every request leaves one line
-of JSON in the log: no body, no name, no token.
+Every error is a JSON object ``{"error": code, "message": sentence}`` without a stack trace. Every request writes one
+JSON line to the log, which contains no body, user or token.
 """
 
 from __future__ import annotations
@@ -21,266 +21,298 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rewardmix.service.counters import Counters
-from rewardmix.service.desk import Desk, Reply
-from rewardmix.service.live import Live
-from rewardmix.service.messages import Refusal, as_begin, as_choose, as_observed, parsed
-from rewardmix.service.openapi import description
-from rewardmix.service.pace import Pace
-from rewardmix.service.pages import ServedPage, interface_page, live_page, shop_page
-from rewardmix.service.results import Results
-from rewardmix.service.store import StoreDown
-from rewardmix.service.visitors import Crowd
+from rewardmix.service.async_bridge import AsyncBridge
+from rewardmix.service.dashboard import Dashboard
+from rewardmix.service.demo_traffic import DemoTraffic
+from rewardmix.service.metrics import Metrics
+from rewardmix.service.openapi import make_openapi
+from rewardmix.service.rate_limit import RateLimiter
+from rewardmix.service.request_schema import (
+    ApiError,
+    parse_activate_version,
+    parse_body,
+    parse_start_session,
+    parse_step_feedback,
+)
+from rewardmix.service.session_service import ServiceReply, SessionService
+from rewardmix.service.store import StoreUnavailable
+from rewardmix.service.web_pages import WebPage, load_dashboard_page, load_shop_page, make_api_page
 
 LOG = logging.getLogger("rewardmix.service")
 
-LARGEST_BODY = 16 * 1024
-"""Bytes of a body."""
+MAX_BODY_BYTES = 16 * 1024
+"""Largest request body in bytes."""
 
-PATIENCE_SECONDS = 10.0
-"""How long a body may take to arrive."""
+BODY_TIMEOUT_SECONDS = 10.0
+"""Time in seconds within which a request body has to arrive."""
 
-LONGEST_CLIENT = 64
-"""Characters of an address; a proxy may pass on anything."""
+MAX_CLIENT_LENGTH = 64
+"""Maximum length of a client address in characters; a proxy may pass on any text."""
 
-LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
-"""Hosts that a service without a token answers as; a page elsewhere that points its own name here is none of them."""
+LOOPBACK_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
+"""Host headers that a service without a token accepts.
 
-_KEPT_NOWHERE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+A web page whose own domain name resolves to this machine (DNS rebinding) sends another host and is rejected.
+"""
+
+_NO_STORE_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 Handler = Callable[[Request], Awaitable[Response]]
-_Parts = tuple[str | None, ...]
-"""An address in parts; None: any."""
+_PathParts = tuple[str | None, ...]
+"""Path split at slashes; None matches any part."""
 
 
 @dataclass(frozen=True)
-class Door:
-    """Who may ask.
+class Authentication:
+    """Check who may use the service.
 
     Attributes:
-        token: that requests have to carry; None: anybody who names this machine as loopback.
+        token: Token that requests have to carry; None admits every request whose host is a loopback name.
     """
 
     token: str | None = None
 
     def check(self, request: Request) -> None:
-        """Refuse who may not ask."""
+        """Raise an ``ApiError`` for a request without permission."""
         if self.token is not None:
-            kind, _, given = request.headers.get("authorization", "").partition(" ")
-            same = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token.encode())
-            if kind.lower() != "bearer" or not same:
-                raise Refusal(401, "unauthorized", "a request needs the header Authorization: Bearer TOKEN")
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            # The comparison takes constant time, so that response times do not reveal prefixes of the token.
+            is_equal = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self.token.encode())
+            if scheme.lower() != "bearer" or not is_equal:
+                raise ApiError(401, "unauthorized", "requests need the header Authorization: Bearer TOKEN")
             return
-        if not LOOPBACK.fullmatch(request.headers.get("host", "")):
-            raise Refusal(403, "wrong_host", "without a token only requests to localhost are answered")
+        if not LOOPBACK_HOST.fullmatch(request.headers.get("host", "")):
+            raise ApiError(
+                403, "wrong_host", "Host: expected localhost; start the service with a token to serve other hosts"
+            )
 
 
-def application(desk: Desk, token: str | None = None, rate: float | None = None, crowd: Crowd | None = None) -> _Api:
-    """The application that a server runs.
+def make_application(
+    service: SessionService, token: str | None = None, rate: float | None = None, traffic: DemoTraffic | None = None
+) -> _Application:
+    """Make the ASGI application that a server runs.
 
-    ``rate``: requests a second of each client; with a ``crowd``, the demo shop is part of it.
+    ``rate`` is the maximum number of requests per second and client. With ``traffic`` the demo shop is part of it.
     """
-    api = _Api(desk, Door(token), None if rate is None else Pace(rate))
-    api.crowd = crowd
-    api.add("/v1/sessions", "POST", api.begin)
-    api.add("/v1/sessions/{id}", "GET", api.show)
-    api.add("/v1/sessions/{id}", "DELETE", api.delete)
-    api.add("/v1/sessions/{id}/steps", "POST", api.go_on)
-    api.add("/v1/visitors/{visitor}", "DELETE", api.forget)
-    api.add("/v1/versions", "GET", api.versions)
-    api.add("/v1/versions/{version}", "POST", api.choose)
+    api = _Application(service, Authentication(token), None if rate is None else RateLimiter(rate))
+    api.traffic = traffic
+    api.add("/v1/sessions", "POST", api.start_session)
+    api.add("/v1/sessions/{id}", "GET", api.get_session)
+    api.add("/v1/sessions/{id}", "DELETE", api.delete_session)
+    api.add("/v1/sessions/{id}/steps", "POST", api.add_step)
+    api.add("/v1/users/{user}", "DELETE", api.delete_user)
+    api.add("/v1/versions", "GET", api.list_versions)
+    api.add("/v1/versions/{version}", "POST", api.activate_version)
     api.add("/v1/policy", "GET", api.policy)
     api.add("/v1/metrics", "GET", api.metrics)
-    api.add("/v1/live", "GET", api.live)
+    api.add("/v1/dashboard", "GET", api.dashboard)
     api.add("/v1/openapi.json", "GET", api.openapi)
-    api.add("/v1/docs", "GET", api.docs, open_door=True)
-    api.add("/", "GET", api.page, open_door=True)
-    api.add("/v1/health", "GET", api.health, open_door=True)
-    api.add("/v1/ready", "GET", api.ready, open_door=True)
-    if crowd is not None:
-        api.add("/shop", "GET", api.shop, open_door=True)
+    api.add("/v1/docs", "GET", api.docs, is_public=True)
+    api.add("/", "GET", api.page, is_public=True)
+    api.add("/v1/health", "GET", api.health, is_public=True)
+    api.add("/v1/ready", "GET", api.ready, is_public=True)
+    if traffic is not None:
+        api.add("/shop", "GET", api.shop, is_public=True)
         api.add("/v1/demo", "GET", api.demo)
     return api
 
 
-class _Api:
-    """What each address does: an ASGI application; the layers of a router cost more than a decision."""
+class _Application:
+    """Route requests to handlers, as an ASGI application. A general router would take longer than a decision."""
 
-    def __init__(self, desk: Desk, door: Door, pace: Pace | None) -> None:
-        self.desk, self.door, self.pace, self.counters = desk, door, pace, Counters()
-        self.crowd: Crowd | None = None
-        self.routes: dict[_Parts, dict[str, tuple[str, Handler, bool]]] = {}
-        self._results = Results()
-        self._live = Live(desk, self._results)
+    def __init__(self, service: SessionService, auth: Authentication, rate_limit: RateLimiter | None) -> None:
+        self.service, self.auth, self.rate_limit, self.counters = service, auth, rate_limit, Metrics()
+        self.traffic: DemoTraffic | None = None
+        self.routes: dict[_PathParts, dict[str, tuple[str, Handler, bool]]] = {}
+        self._bridge = AsyncBridge()
+        self._dashboard = Dashboard(service, self._bridge)
 
-    def add(self, path: str, method: str, handler: Handler, *, open_door: bool = False) -> None:
-        """An address; what can be read can be asked for its head."""
-        ways = self.routes.setdefault(tuple(None if part[:1] == "{" else part for part in path.split("/")[1:]), {})
-        for one in (method, "HEAD") if method == "GET" else (method,):
-            ways[one] = (path, handler, open_door)
+    def add(self, path: str, method: str, handler: Handler, *, is_public: bool = False) -> None:
+        """Add a route; a route with GET also answers HEAD."""
+        methods = self.routes.setdefault(
+            tuple(None if segment[:1] == "{" else segment for segment in path.split("/")[1:]), {}
+        )
+        for http_method in (method, "HEAD") if method == "GET" else (method,):
+            methods[http_method] = (path, handler, is_public)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, time it, count it, and log it."""
+        """Answer a request, and record its duration, status and log line."""
         if scope["type"] != "http":
             return
-        began = time.monotonic()
-        path, handler, open_door = self._route(scope)
-        response = await self._answered(Request(scope, receive), handler, open_door)
-        seconds = time.monotonic() - began
+        start_time = time.monotonic()
+        path, handler, is_public = self._route(scope)
+        response = await self._respond(Request(scope, receive), handler, is_public)
+        seconds = time.monotonic() - start_time
         self.counters.time(seconds)
         status = response.status_code
         if status >= 400:
-            self.counters.add({("refusals", str(status)): 1})
+            self.counters.add({("errors", str(status)): 1})
         method = scope["method"] if path else "any"
         _log_request({"method": method, "route": path, "status": status, "seconds": round(seconds, 6)})
         await response(scope, receive, send)
 
     def _route(self, scope: Scope) -> tuple[str, Handler, bool]:
-        """(path as it is documented, its handler, whether anybody may ask). ``%2F`` is a ``/`` in a part."""
-        parts: _Parts = tuple(unquote(part) for part in scope["raw_path"].decode("latin-1").split("/")[1:])
-        ways = self.routes.get(parts)
-        if ways is None and len(parts) > 2 and parts[2]:
-            scope["path_params"] = {"which": parts[2]}
-            ways = self.routes.get((*parts[:2], None, *parts[3:]))
-        if ways is None:
-            return "", _nothing_here, True
-        return ways.get(scope["method"]) or ("", _other_method(", ".join(ways)), True)
+        """Return (documented path, handler, whether it is public) of a request.
 
-    async def _answered(self, request: Request, handler: Handler, open_door: bool) -> Response:
+        Paths are split before percent-decoding, so ``%2F`` is a slash within one part.
+        """
+        # The raw path is used, because scope["path"] is already decoded and a %2F in a user name would split it.
+        segments: _PathParts = tuple(unquote(segment) for segment in scope["raw_path"].decode("latin-1").split("/")[1:])
+        methods = self.routes.get(segments)
+        if methods is None and len(segments) > 2 and segments[2]:
+            scope["path_params"] = {"name": segments[2]}
+            methods = self.routes.get((*segments[:2], None, *segments[3:]))
+        if methods is None:
+            return "", _not_found, True
+        return methods.get(scope["method"]) or ("", _method_not_allowed(", ".join(methods)), True)
+
+    async def _respond(self, request: Request, handler: Handler, is_public: bool) -> Response:
+        """Check limits and permission, call the handler, and convert every exception to an error response."""
         try:
-            if self.pace is not None and not self.pace.allows(_client_of(request), time.monotonic()):
-                raise Refusal(429, "too_many_requests", "too many requests of one client; wait a second")
-            if _of_two_lengths(request):
-                response = refused(400, "malformed", "a body has a length or comes in chunks, not both")
-                response.headers["connection"] = "close"  # a proxy may think that it ends elsewhere
+            if self.rate_limit is not None and not self.rate_limit.allow(_client_address(request), time.monotonic()):
+                raise ApiError(429, "too_many_requests", "too many requests from this client; retry after a second")
+            if _has_two_lengths(request):
+                response = error_response(
+                    400, "malformed", "body: got Content-Length and Transfer-Encoding, expected one of them"
+                )
+                # A proxy may take another byte for the end of the body (request smuggling). The connection is
+                # not used again.
+                response.headers["connection"] = "close"
                 return response
-            if not open_door:
-                self.door.check(request)
+            if not is_public:
+                self.auth.check(request)
             return await handler(request)
-        except Refusal as refusal:
-            return refused(refusal.status, refusal.word, refusal.message)
+        except ApiError as error:
+            return error_response(error.status, error.code, error.message)
         except ClientDisconnect:
-            return refused(400, "disconnected", "the request did not arrive as a whole")
-        except StoreDown as error:
-            LOG.error("store", extra={"problem": str(error)})
-            return refused(503, "store_down", "the store cannot be written now; it may be sent again")
+            return error_response(400, "disconnected", "the connection closed before the request was complete")
+        except StoreUnavailable as error:
+            LOG.error("store_unavailable", extra={"error": str(error)})
+            return error_response(503, "store_unavailable", "the store is not available; retry later")
         except Exception:
-            LOG.exception("defect")
-            return refused(500, "defect", "something went wrong here; it is in the log of the service")
+            LOG.exception("internal_error")
+            return error_response(500, "internal_error", "internal error; see the log of the service")
 
-    async def begin(self, request: Request) -> Response:
-        """POST /v1/sessions."""
-        asked = as_begin(await body_of(request))
-        return self._told(await self._results.of(lambda: self.desk.begin(asked)))
+    async def start_session(self, request: Request) -> Response:
+        """Handle POST /v1/sessions: start a session."""
+        request_body = parse_start_session(await read_body(request))
+        return self._reply_response(await self._bridge.submit(lambda: self.service.start_session(request_body)))
 
-    async def go_on(self, request: Request) -> Response:
-        """POST /v1/sessions/{id}/steps."""
-        asked = as_observed(await body_of(request))
-        return self._told(await self._results.of(lambda: self.desk.go_on(id_of(request), asked)))
+    async def add_step(self, request: Request) -> Response:
+        """Handle POST /v1/sessions/{id}/steps: store a reward and decide the next action."""
+        feedback = parse_step_feedback(await read_body(request))
+        return self._reply_response(
+            await self._bridge.submit(lambda: self.service.add_step(session_id(request), feedback))
+        )
 
-    async def show(self, request: Request) -> Response:
-        """GET /v1/sessions/{id}."""
-        return self._told(await self._results.of(lambda: self.desk.show(id_of(request))))
+    async def get_session(self, request: Request) -> Response:
+        """Handle GET /v1/sessions/{id}: return a session."""
+        return self._reply_response(await self._bridge.submit(lambda: self.service.get_session(session_id(request))))
 
-    async def delete(self, request: Request) -> Response:
-        """DELETE /v1/sessions/{id}."""
-        return self._told(await self._results.of(lambda: self.desk.delete(id_of(request))))
+    async def delete_session(self, request: Request) -> Response:
+        """Handle DELETE /v1/sessions/{id}: delete a session."""
+        return self._reply_response(await self._bridge.submit(lambda: self.service.delete_session(session_id(request))))
 
-    async def forget(self, request: Request) -> Response:
-        """DELETE /v1/visitors/{visitor}."""
-        visitor, deleted, more = str(request.path_params["which"]), 0, True
+    async def delete_user(self, request: Request) -> Response:
+        """Handle DELETE /v1/users/{user}: delete all sessions of a user."""
+        user, deleted, more = str(request.path_params["name"]), 0, True
+        # Each call deletes a limited batch in a transaction of its own, so other jobs of the store are not delayed.
         while more:
-            reply = await self._results.of(lambda: self.desk.forget(visitor))
+            reply = await self._bridge.submit(lambda: self.service.delete_user(user))
             self.counters.add(reply.events)
             more = reply.body is not None and reply.body["deleted"] > 0
             deleted += reply.body["deleted"] if reply.body else 0
         return as_response({"deleted": deleted})
 
     async def policy(self, request: Request) -> Response:
-        """GET /v1/policy."""
-        return Response(await self._results.of(self.desk.policy), media_type="application/json")
+        """Handle GET /v1/policy: return the active policy for the JavaScript player."""
+        return Response(await self._bridge.submit(self.service.policy), media_type="application/json")
 
-    async def versions(self, request: Request) -> Response:
-        """GET /v1/versions."""
-        return self._told(await self._results.of(self.desk.versions))
+    async def list_versions(self, request: Request) -> Response:
+        """Handle GET /v1/versions: list the versions of the policy."""
+        return self._reply_response(await self._bridge.submit(self.service.versions))
 
-    async def choose(self, request: Request) -> Response:
-        """POST /v1/versions/{version}."""
-        asked = as_choose(await body_of(request))
-        return self._told(await self._results.of(lambda: self.desk.choose(version_in(request), asked)))
+    async def activate_version(self, request: Request) -> Response:
+        """Handle POST /v1/versions/{version}: activate a version."""
+        request_body = parse_activate_version(await read_body(request))
+        return self._reply_response(
+            await self._bridge.submit(lambda: self.service.activate_version(version_number(request), request_body))
+        )
 
     async def metrics(self, request: Request) -> Response:
-        """GET /v1/metrics."""
-        count = await self._results.of(self.desk.count)
+        """Handle GET /v1/metrics: return the metrics in the Prometheus text format."""
+        count = await self._bridge.submit(self.service.count_open)
         gauges = {
-            "open_sessions": ("Sessions that are open.", float(count)),
-            "version": ("Version of the policy that new sessions get.", float(self.desk.version)),
+            "open_sessions": ("Open sessions.", float(count)),
+            "active_version": ("Version of the policy that new sessions get.", float(self.service.version)),
         }
         return Response(self.counters.text(gauges), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, request: Request) -> Response:
-        """GET /v1/openapi.json."""
-        scale = self.desk.served.model.reward_scale
+        """Handle GET /v1/openapi.json: return the OpenAPI description."""
+        scale = self.service.served.model.reward_scale
+        # With binned rewards any number is valid, so the schema lists no values.
         rewards = scale.values.tolist() if scale.cuts is None else []
-        return as_response(description(rewards, closed=self.door.token is not None))
+        return as_response(make_openapi(rewards, closed=self.auth.token is not None))
 
-    async def live(self, request: Request) -> Response:
-        """GET /v1/live."""
-        return as_response({**await self._live.told(), "demo": self.crowd is not None})
+    async def dashboard(self, request: Request) -> Response:
+        """Handle GET /v1/dashboard: return the data of the dashboard."""
+        return as_response({**await self._dashboard.get(), "demo": self.traffic is not None})
 
     async def page(self, request: Request) -> Response:
-        """GET /: the live page."""
-        return self._paged(request, live_page())
+        """Handle GET /: return the dashboard page."""
+        return self._page_response(request, load_dashboard_page())
 
     async def shop(self, request: Request) -> Response:
-        """GET /shop: the demo shop."""
-        return self._paged(request, shop_page())
+        """Handle GET /shop: return the page of the demo shop."""
+        return self._page_response(request, load_shop_page())
 
     async def demo(self, request: Request) -> Response:
-        """GET /v1/demo: who is where in the demo shop."""
-        return as_response({} if self.crowd is None else self.crowd.told())
+        """Handle GET /v1/demo: return the state of the demo traffic."""
+        return as_response({} if self.traffic is None else self.traffic.get_state())
 
     async def docs(self, request: Request) -> Response:
-        """GET /v1/docs: the page of the interface."""
-        return self._paged(request, interface_page())
+        """Handle GET /v1/docs: return the page of the HTTP interface."""
+        return self._page_response(request, make_api_page())
 
-    def _paged(self, request: Request, page: ServedPage) -> Response:
-        """A page, which has no data: with a token anybody gets it, and its requests carry the token."""
-        if self.door.token is None:
-            self.door.check(request)
-        headers = {"content-security-policy": page.policy, "referrer-policy": "no-referrer", **_KEPT_NOWHERE}
+    def _page_response(self, request: Request, page: WebPage) -> Response:
+        """Return a page. It contains no data, so it needs no token; the requests of its script carry the token."""
+        if self.auth.token is None:
+            self.auth.check(request)
+        headers = {"content-security-policy": page.policy, "referrer-policy": "no-referrer", **_NO_STORE_HEADERS}
         return Response(page.text, headers=headers, media_type="text/html")
 
     async def health(self, request: Request) -> Response:
-        """GET /v1/health: the process is there."""
+        """Handle GET /v1/health: the process runs."""
         return as_response({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """GET /v1/ready: the store answers."""
-        await self._results.of(self.desk.count)
-        return as_response({"status": "ready", "version": self.desk.version})
+        """Handle GET /v1/ready: the store answers."""
+        await self._bridge.submit(self.service.count_open)
+        return as_response({"status": "ready", "version": self.service.version})
 
-    def _told(self, answer: Reply) -> Response:
-        self.counters.add(answer.events)
-        return Response(status_code=204) if answer.body is None else as_response(answer.body)
+    def _reply_response(self, reply: ServiceReply) -> Response:
+        """Count the events of a reply and return its body as response."""
+        self.counters.add(reply.events)
+        return Response(status_code=204) if reply.body is None else as_response(reply.body)
 
 
-def _log_request(about: dict[str, Any]) -> None:
-    """One line; without a search for the caller, which takes longer than the rest of it."""
+def _log_request(fields: dict[str, Any]) -> None:
+    """Log one request. The record is built directly, since the search for the caller takes longer than the rest."""
     if LOG.isEnabledFor(logging.INFO):
         record = logging.LogRecord(LOG.name, logging.INFO, __file__, 0, "request", None, None)
-        record.about = about
+        record.fields = fields
         LOG.handle(record)
 
 
 def as_response(data: Any, status: int = 200) -> Response:
-    """Data as JSON that no cache keeps."""
-    return Response(json.dumps(data), status, _KEPT_NOWHERE, "application/json")
+    """Return data as a JSON response that caches do not store."""
+    return Response(json.dumps(data), status, _NO_STORE_HEADERS, "application/json")
 
 
-def refused(status: int, word: str, message: str) -> Response:
-    """Why something was not done."""
-    response = as_response({"error": word, "message": message}, status)
+def error_response(status: int, code: str, message: str) -> Response:
+    """Return an error response with the headers that its status requires."""
+    response = as_response({"error": code, "message": message}, status)
     if status == 401:
         response.headers["www-authenticate"] = "Bearer"
     if status in (429, 503):
@@ -288,63 +320,66 @@ def refused(status: int, word: str, message: str) -> Response:
     return response
 
 
-def _of_two_lengths(request: Request) -> bool:
-    """Whether a request says twice where its body ends."""
+def _has_two_lengths(request: Request) -> bool:
+    """Return whether a request declares the end of its body in two ways."""
     return "transfer-encoding" in request.headers and "content-length" in request.headers
 
 
-def _client_of(request: Request) -> str:
-    """Who asks: the address as it is, or as a proxy that is believed tells it."""
-    return request.client.host[:LONGEST_CLIENT] if request.client is not None else ""
+def _client_address(request: Request) -> str:
+    """Return the client address, as the connection or a trusted proxy gives it."""
+    return request.client.host[:MAX_CLIENT_LENGTH] if request.client is not None else ""
 
 
-def id_of(request: Request) -> str:
-    """The id in an address; "", which none has, for what no store would take for text."""
-    id = str(request.path_params["which"])
+def session_id(request: Request) -> str:
+    """Return the session id in a path, or "" (which no session has) if it is not short printable ASCII."""
+    id = str(request.path_params["name"])
+    # An id that no session can have is answered by 404 and does not reach the database, which may reject the text.
     return id if len(id) <= 64 and id.isascii() and id.isprintable() else ""
 
 
-def version_in(request: Request) -> int:
-    """The number of a version in an address; 0, which none has, where it is no number."""
-    text = str(request.path_params["which"])
+def version_number(request: Request) -> int:
+    """Return the version number in a path, or 0 (which no version has) if it is not a number."""
+    text = str(request.path_params["name"])
     return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else 0
 
 
-async def body_of(request: Request) -> dict[str, Any]:
-    """The body of a request, as far as it may be long and slow."""
+async def read_body(request: Request) -> dict[str, Any]:
+    """Read and parse the JSON body of a request, within the limits of size and time."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refusal(415, "not_json", "a body needs the header Content-Type: application/json")
+        raise ApiError(415, "not_json", "a request body needs the header Content-Type: application/json")
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            received = await _received(request.receive)
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
+            raw_body = await _read_bytes(request.receive)
     except TimeoutError:
-        raise Refusal(408, "too_slow", f"the body did not arrive within {PATIENCE_SECONDS:g} seconds") from None
-    return parsed(received)
+        raise ApiError(408, "too_slow", f"body: not complete within {BODY_TIMEOUT_SECONDS:g} seconds") from None
+    return parse_body(raw_body)
 
 
-async def _received(receive: Receive) -> bytes:
+async def _read_bytes(receive: Receive) -> bytes:
+    """Read the raw body of a request up to ``MAX_BODY_BYTES`` bytes."""
     body, more = b"", True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect()
         body, more = body + message.get("body", b""), message.get("more_body", False)
-        if len(body) > LARGEST_BODY:
-            raise Refusal(413, "too_large", f"a body has at most {LARGEST_BODY} bytes")
+        # The limit is checked while the body arrives: a declared length may be wrong or missing.
+        if len(body) > MAX_BODY_BYTES:
+            raise ApiError(413, "too_large", f"body: expected at most {MAX_BODY_BYTES} bytes")
     return body
 
 
-async def _nothing_here(request: Request) -> Response:
-    """An address that there is not."""
-    return refused(404, "not_found", "there is nothing here; /v1/openapi.json says what there is")
+async def _not_found(request: Request) -> Response:
+    """Answer 404 for a path without route."""
+    return error_response(404, "not_found", "no such route; see /v1/openapi.json")
 
 
-def _other_method(known: str) -> Handler:
-    """A method that an address has not, for one that has others."""
+def _method_not_allowed(allowed: str) -> Handler:
+    """Make a handler that answers 405 and names the methods of the path."""
 
     async def handler(request: Request) -> Response:
-        response = refused(405, "method_not_allowed", f"this can be asked by {known} only")
-        response.headers["allow"] = known
+        response = error_response(405, "method_not_allowed", f"method: expected {allowed}")
+        response.headers["allow"] = allowed
         return response
 
     return handler

@@ -1,4 +1,4 @@
-"""The end of a service: a signal that asks for it is an ordinary end, after which nothing is left open."""
+"""End a service on a signal: the signal is a normal end, after which all resources are closed."""
 
 from __future__ import annotations
 
@@ -8,51 +8,52 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-ENDS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
-"""Signals that ask for an end, as far as the system has them; Python itself minds Ctrl-C."""
+STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+"""Signals that request an end, as far as the system has them; Python itself handles Ctrl-C."""
 
 
 class Stoppable(Protocol):
-    """A server that ends when it is told so."""
+    """Server that ends when ``should_exit`` is set."""
 
     should_exit: bool
 
 
-class Ending:
-    """What a signal does: the server stops, or, as long as there is none, the program leaves with code 0.
+class StopHandler:
+    """Signal handler that stops the server, or exits with code 0 while no server runs.
 
     Attributes:
-        server: what runs now; None: nothing.
+        server: Running server, or None.
     """
 
     def __init__(self) -> None:
         self.server: Stoppable | None = None
-        self._begun = False
+        self._is_stopping = False
 
     def __call__(self, number: int, frame: Any) -> None:
-        """End, once: a second signal must not come between while things are closed."""
-        if self._begun:
+        """Request the end once; a second signal must not interrupt the cleanup."""
+        if self._is_stopping:
             return
-        self._begun = True
+        self._is_stopping = True
         if self.server is None:
             raise SystemExit(0)
         self.server.should_exit = True
 
 
 @contextmanager
-def ending_in_order() -> Iterator[Ending]:
-    """Let signals end what happens here so that it can be closed; within another one, that one."""
-    before = {number: signal.getsignal(number) for number in ENDS}
-    outer = before[signal.SIGTERM]
-    if isinstance(outer, Ending) or threading.current_thread() is not threading.main_thread():
-        yield outer if isinstance(outer, Ending) else Ending()
+def handle_stop_signals() -> Iterator[StopHandler]:
+    """Install the signal handlers within this context; a nested call reuses the outer handler."""
+    old_handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    outer_handler = old_handlers[signal.SIGTERM]
+    if isinstance(outer_handler, StopHandler) or threading.current_thread() is not threading.main_thread():
+        yield outer_handler if isinstance(outer_handler, StopHandler) else StopHandler()
         return
-    ending = Ending()
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, ending)
+    stop_handler = StopHandler()
+    for number, handler in old_handlers.items():
+        # nohup makes a process ignore SIGHUP; that choice is kept.
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, stop_handler)
     try:
-        yield ending
+        yield stop_handler
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)

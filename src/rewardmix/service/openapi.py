@@ -1,4 +1,4 @@
-"""The description of the interface that programs read."""
+"""Describe the HTTP interface in OpenAPI 3.1."""
 
 from __future__ import annotations
 
@@ -6,73 +6,95 @@ from collections.abc import Sequence
 from typing import Any
 
 from rewardmix._version import __version__
-from rewardmix.service.messages import LARGEST_NUMBER, LONGEST_TEXT
+from rewardmix.service.request_schema import MAX_STATE_NUMBER, MAX_TEXT_LENGTH
 
 _STATE: dict[str, Any] = {
-    "description": "A name or a number of a state. One that the policy does not know gets the default action.",
+    "description": "Name or number of a state. In a state that the policy does not know the default action is played.",
     "oneOf": [
-        {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT},
-        {"type": "integer", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER},
+        {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH},
+        {"type": "integer", "minimum": -MAX_STATE_NUMBER, "maximum": MAX_STATE_NUMBER},
     ],
 }
-_NAMED = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
-_NAMED_OR_NULL = {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}
+_NAME_OR_INDEX = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
+_NAME_OR_INDEX_OR_NULL = {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}
+_OPTIONAL_TEXT: list[dict[str, Any]] = [
+    {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH},
+    {"type": "null"},
+]
 
-_VERSION: dict[str, Any] = {
+_VERSION_SUMMARY: dict[str, Any] = {
     "version": {"type": "integer"},
     "state": {
-        "enum": ["current", "former", "refused", "waiting"],
-        "description": "refused: contradicted by the check-up; waiting: another version is held.",
+        "enum": ["active", "retired", "rejected", "pending"],
+        "description": "rejected: contradicted by the diagnostics; pending: another version is pinned.",
     },
-    "origin": {"enum": ["given", "learned"]},
-    "sessions": {"type": ["integer", "null"], "description": "Finished sessions that it was learned from."},
-    "parent": {"type": ["integer", "null"], "description": "The version of new sessions when it was learned."},
-    "added": {"type": "string", "format": "date-time"},
-    "digest": {"type": "string", "description": "SHA-256 of the policy."},
-    "reason": {"type": "string", "description": "Why it was not promoted by itself."},
-    "evidence": {"type": "object", "description": "What the fit and the check-up say."},
+    "origin": {"enum": ["provided", "refit"]},
+    "num_training_sessions": {
+        "type": ["integer", "null"],
+        "description": "Number of finished sessions it was fitted to; null for a provided version.",
+    },
+    "created_at": {"type": "string", "format": "date-time"},
+    "reason": {"type": "string", "description": "Why it did not become active automatically."},
 }
 
-_COMPARED: dict[str, Any] = {
-    "difference": {"type": "number", "description": "Estimate, by the chances with which arms were drawn."},
-    "lower": {"type": "number"},
-    "upper": {"type": "number"},
-    "sessions": {"type": "integer", "description": "In the comparison."},
-    "least_return": {"type": "number", "description": "What a session counts at least."},
-    "most_return": {"type": "number", "description": "What it counts at most."},
-    "clipped": {"type": "integer", "description": "Sessions that earned less or more, and count as much."},
+_VERSION: dict[str, Any] = {
+    **_VERSION_SUMMARY,
+    "parent": {"type": ["integer", "null"], "description": "Active version when this one was fitted."},
+    "digest": {"type": "string", "description": "SHA-256 of the policy."},
+    "evidence": {"type": "object", "description": "Results of the fit and of the diagnostics."},
+}
+
+_COMPARISON: dict[str, Any] = {
+    "difference": {
+        "type": "number",
+        "description": "Estimated effect; each session is weighted by the inverse probability of its arm.",
+    },
+    "lower": {"type": "number", "description": "Lower end of the interval."},
+    "upper": {"type": "number", "description": "Upper end of the interval."},
+    "sessions_until_significant": {
+        "type": ["integer", "null"],
+        "description": "Sessions until the interval excludes 0 if the trend continues; null: not soon.",
+    },
+    "sessions": {"type": "integer", "description": "Number of compared sessions."},
+    "min_return": {"type": "number", "description": "Lower bound of a return."},
+    "max_return": {"type": "number", "description": "Upper bound of a return."},
+    "clipped": {"type": "integer", "description": "Number of sessions whose return was clipped to the bounds."},
 }
 
 _SCHEMAS: dict[str, Any] = {
-    "Begin": {
+    "StartSession": {
         "type": "object",
         "required": ["state"],
         "additionalProperties": False,
         "properties": {
             "state": _STATE,
-            "key": {
-                "description": "Of the client, not to be guessed: the same key gives the same session, "
-                "and is a 409 for another state or visitor.",
-                "oneOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}, {"type": "null"}],
+            "idempotency_key": {
+                "description": "Key that cannot be guessed. A repeated request with this key returns the session that "
+                "the first one started; with another state or user it is an error (409).",
+                "oneOf": _OPTIONAL_TEXT,
             },
-            "visitor": {
-                "description": "Whose session it is, to delete all of somebody's sessions. Stored as a SHA-256: "
-                "better a random id than an address.",
-                "oneOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}, {"type": "null"}],
+            "user": {
+                "description": "User of the session, so that all sessions of a user can be deleted. Stored as a "
+                "SHA-256 hash; use a random id and not an email address.",
+                "oneOf": _OPTIONAL_TEXT,
             },
         },
     },
-    "Observed": {
+    "StepFeedback": {
         "type": "object",
         "required": ["step", "reward", "state"],
         "additionalProperties": False,
         "properties": {
-            "step": {"type": "integer", "minimum": 0},
+            "step": {"type": "integer", "minimum": 0, "description": "Index of the rewarded step, from 0."},
             "reward": {
                 "type": "number",
-                "description": "What was earned: one of the reward values of the policy, or any number if it has bins.",
+                "description": "Reward of the step: a reward value of the policy, or any number if rewards are binned.",
             },
-            "state": {**_STATE, "oneOf": [*_STATE["oneOf"], {"type": "null"}], "description": "null ends the session."},
+            "state": {
+                **_STATE,
+                "oneOf": [*_STATE["oneOf"], {"type": "null"}],
+                "description": "Name or number of the next state; null ends the session.",
+            },
         },
     },
     "Decision": {
@@ -81,9 +103,9 @@ _SCHEMAS: dict[str, Any] = {
         "properties": {
             "session": {"type": "string"},
             "step": {"type": "integer"},
-            "action": {**_NAMED_OR_NULL, "description": "null: the session has ended."},
-            "propensity": {"type": ["number", "null"]},
-            "version": {"type": "integer"},
+            "action": {**_NAME_OR_INDEX_OR_NULL, "description": "Action to play; null: the session has ended."},
+            "propensity": {"type": ["number", "null"], "description": "Probability of the action, given the arm."},
+            "version": {"type": "integer", "description": "Version of the policy that the session follows."},
         },
     },
     "Session": {
@@ -92,9 +114,13 @@ _SCHEMAS: dict[str, Any] = {
         "properties": {
             "session": {"type": "string"},
             "version": {"type": "integer"},
-            "arm": {"enum": ["adaptive", "fixed"]},
+            "arm": {"enum": ["adaptive", "holdout"]},
             "ended": {"type": "boolean"},
-            "belief": {"type": "array", "items": {"type": "number"}},
+            "belief": {
+                "type": "array",
+                "items": {"type": "number"},
+                "description": "Probabilities of the types, given all rewards of the session.",
+            },
             "history": {
                 "type": "array",
                 "items": {
@@ -102,8 +128,8 @@ _SCHEMAS: dict[str, Any] = {
                     "required": ["step", "state", "action", "propensity", "reward"],
                     "properties": {
                         "step": {"type": "integer"},
-                        "state": _NAMED,
-                        "action": _NAMED,
+                        "state": _NAME_OR_INDEX,
+                        "action": _NAME_OR_INDEX,
                         "propensity": {"type": "number"},
                         "reward": {"type": ["number", "null"]},
                     },
@@ -114,16 +140,17 @@ _SCHEMAS: dict[str, Any] = {
     "Deleted": {
         "type": "object",
         "required": ["deleted"],
-        "properties": {"deleted": {"type": "integer", "description": "Sessions that were there."}},
+        "properties": {"deleted": {"type": "integer", "description": "Number of deleted sessions."}},
     },
-    "Choose": {
+    "ActivateVersion": {
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            "hold": {
+            "pin": {
                 "type": "boolean",
                 "default": True,
-                "description": "true: until somebody chooses again; false: until a newer one is learned.",
+                "description": "true: the version stays active until another one is activated by hand; "
+                "false: until the next refit.",
             }
         },
     },
@@ -134,39 +161,48 @@ _SCHEMAS: dict[str, Any] = {
     },
     "Versions": {
         "type": "object",
-        "required": ["current", "held", "finished_sessions", "learning", "versions"],
+        "required": ["active_version", "pinned", "finished_sessions", "refit", "versions"],
         "properties": {
-            "current": {"type": "integer", "description": "The version that new sessions get."},
-            "held": {"type": "boolean", "description": "Chosen by hand, to stay."},
-            "finished_sessions": {"type": "integer", "description": "Sessions that ended or fell silent, ever."},
-            "learning": {
+            "active_version": {"type": "integer", "description": "Version that new sessions get."},
+            "pinned": {"type": "boolean", "description": "Whether refits are prevented from replacing it."},
+            "finished_sessions": {
+                "type": "integer",
+                "description": "Number of sessions that ended or timed out since the store was created.",
+            },
+            "refit": {
                 "type": ["object", "null"],
-                "description": "null: it does not learn.",
-                "required": ["every", "next", "problem"],
+                "description": "Schedule of refits; null: refits are disabled.",
+                "required": ["interval", "next_at", "error"],
                 "properties": {
-                    "every": {"type": "integer"},
-                    "next": {"type": "integer", "description": "Finished sessions at which it learns again."},
-                    "problem": {"type": "string", "description": "Why the last refit did not end."},
+                    "interval": {
+                        "type": "integer",
+                        "description": "Minimum number of finished sessions between refits.",
+                    },
+                    "next_at": {
+                        "type": "integer",
+                        "description": "Number of finished sessions at which the next refit starts.",
+                    },
+                    "error": {"type": "string", "description": "Error of the last refit, or an empty string."},
                 },
             },
             "versions": {"type": "array", "items": {"$ref": "#/components/schemas/Version"}},
         },
     },
-    "Earned": {
+    "ArmStats": {
         "type": "object",
         "required": ["sessions", "mean", "variance"],
         "properties": {
-            "sessions": {"type": "integer"},
-            "mean": {"type": "number", "description": "Reward a session."},
-            "variance": {"type": "number"},
+            "sessions": {"type": "integer", "description": "Number of finished sessions."},
+            "mean": {"type": "number", "description": "Mean return of a session."},
+            "variance": {"type": "number", "description": "Variance of the return of a session."},
         },
     },
     "Arms": {
         "type": "object",
-        "required": ["adaptive", "fixed"],
-        "properties": {arm: {"$ref": "#/components/schemas/Earned"} for arm in ("adaptive", "fixed")},
+        "required": ["adaptive", "holdout"],
+        "properties": {arm: {"$ref": "#/components/schemas/ArmStats"} for arm in ("adaptive", "holdout")},
     },
-    "Live": {
+    "Dashboard": {
         "type": "object",
         "required": [
             "time",
@@ -174,51 +210,70 @@ _SCHEMAS: dict[str, Any] = {
             "finished_sessions",
             "arms",
             "comparison",
-            "over_time",
+            "history",
             "types",
-            "version",
+            "active_version",
             "versions",
             "alarms",
         ],
         "properties": {
             "time": {"type": "string"},
-            "open_sessions": {"type": "integer"},
-            "finished_sessions": {"type": "integer", "description": "Sessions that ended or fell silent."},
-            "counted_sessions": {"type": "integer", "description": "Of these, in the sums by now."},
-            "abandoned_sessions": {"type": "integer", "description": "Of these, those that fell silent."},
-            "holdout": {"type": "number"},
-            "explore": {"type": "number"},
+            "open_sessions": {"type": "integer", "description": "Number of open sessions."},
+            "finished_sessions": {"type": "integer", "description": "Number of sessions that ended or timed out."},
+            "counted_sessions": {
+                "type": "integer",
+                "description": "Number of finished sessions that the sums contain so far.",
+            },
+            "abandoned_sessions": {
+                "type": "integer",
+                "description": "Number of counted sessions that timed out and were never ended.",
+            },
+            "holdout_share": {"type": "number", "description": "Probability of the holdout arm."},
+            "explore_prob": {"type": "number", "description": "Probability of a random action."},
             "arms": {"$ref": "#/components/schemas/Arms"},
             "comparison": {
-                "description": "Adaptive less fixed, 95 % interval for all looks at once; null: too few sessions.",
+                "description": "Adaptive arm minus holdout arm, with a 95 % interval that is valid at all times; "
+                "null: too few sessions.",
                 "type": ["object", "null"],
-                "required": [*_COMPARED, "more_sessions"],
-                "properties": {
-                    **_COMPARED,
-                    "more_sessions": {"type": ["integer", "null"], "description": "Until it decides; null: not soon."},
-                },
+                "required": [*_COMPARISON],
+                "properties": _COMPARISON,
             },
-            "left_out_sessions": {
+            "excluded_sessions": {
                 "type": "integer",
-                "description": "Not compared: no holdout, or not known.",
+                "description": "Number of sessions that are not compared: the probability of their arm is unknown, "
+                "or there was no holdout arm.",
             },
-            "least_sessions": {"type": "integer", "description": "Of each arm, from which on they are compared."},
-            "over_time": {"type": "array", "items": {"$ref": "#/components/schemas/Arms"}},
+            "min_sessions": {
+                "type": "integer",
+                "description": "Number of sessions of each arm from which on the arms are compared.",
+            },
+            "history": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/Arms"},
+                "description": "Returns in intervals with equal numbers of finished sessions, in order.",
+            },
             "types": {
                 "type": "array",
                 "items": {
                     "type": "object",
-                    "required": ["name", "share", "words"],
+                    "required": ["name", "weight", "text"],
                     "properties": {
                         "name": {"type": "string"},
-                        "share": {"type": "number"},
-                        "words": {"type": "string"},
+                        "weight": {"type": "number"},
+                        "text": {"type": "string"},
                     },
                 },
             },
-            "version": {"type": "integer"},
-            "held": {"type": "boolean"},
-            "versions": {"type": "array", "items": {"type": "object"}},
+            "active_version": {"type": "integer"},
+            "pinned": {"type": "boolean"},
+            "versions": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": [*_VERSION_SUMMARY, "returns"],
+                    "properties": {**_VERSION_SUMMARY, "returns": {"$ref": "#/components/schemas/Arms"}},
+                },
+            },
             "alarms": {
                 "type": "array",
                 "items": {
@@ -229,134 +284,180 @@ _SCHEMAS: dict[str, Any] = {
             },
         },
     },
-    "Refused": {
+    "Error": {
         "type": "object",
         "required": ["error", "message"],
-        "properties": {"error": {"type": "string"}, "message": {"type": "string"}},
+        "properties": {
+            "error": {"type": "string", "description": "Machine-readable code."},
+            "message": {"type": "string", "description": "Explanation for people."},
+        },
     },
 }
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
-_VISITOR = {**_ID, "name": "visitor", "description": "In percent-encoding: a / as %2F."}
-_NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+_USER = {**_ID, "name": "user", "description": "Percent-encoded: / is %2F."}
+_VERSION_NUMBER = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 
 
 _LINKS = {
     name: {"operationId": name, "parameters": {"id": "$response.body#/session"}}
-    for name in ("goOn", "showSession", "deleteSession")
+    for name in ("addStep", "getSession", "deleteSession")
 }
-"""What can be done with the session that an answer names."""
+"""Operations that accept the session id of an answer."""
 
 
-def description(rewards: Sequence[float] = (), *, closed: bool = False) -> dict[str, Any]:
-    """The interface in OpenAPI 3.1; ``rewards``: the values that the policy knows; ``closed``: a token is needed."""
-    found = _described()
+def make_openapi(rewards: Sequence[float] = (), *, closed: bool = False) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 description.
+
+    ``rewards`` lists the reward values that the policy knows; ``closed`` means that requests need a token.
+    """
+    document = _make_paths()
     if closed:
-        found["security"] = [{"token": []}]
+        document["security"] = [{"token": []}]
     if rewards:
-        schemas = dict(found["components"]["schemas"])
-        observed = schemas["Observed"]
-        reward = {**observed["properties"]["reward"], "enum": list(rewards)}
-        schemas["Observed"] = {**observed, "properties": {**observed["properties"], "reward": reward}}
-        found["components"]["schemas"] = schemas
-    for path, method, name in _NAMES:
-        found["paths"][path][method]["operationId"] = name
+        # The schemas are module constants, so only copies of the changed parts are edited.
+        schemas = dict(document["components"]["schemas"])
+        feedback = schemas["StepFeedback"]
+        reward = {**feedback["properties"]["reward"], "enum": list(rewards)}
+        schemas["StepFeedback"] = {**feedback, "properties": {**feedback["properties"], "reward": reward}}
+        document["components"]["schemas"] = schemas
+    # Generated clients need unique and stable operation ids.
+    for path, method, name in _OPERATION_IDS:
+        document["paths"][path][method]["operationId"] = name
     for path in ("/v1/sessions", "/v1/sessions/{id}/steps"):
-        found["paths"][path]["post"]["responses"]["200"]["links"] = _LINKS
-    return found
+        document["paths"][path]["post"]["responses"]["200"]["links"] = _LINKS
+    return document
 
 
-_NAMES = (
-    ("/v1/sessions", "post", "beginSession"),
-    ("/v1/sessions/{id}", "get", "showSession"),
+_OPERATION_IDS = (
+    ("/v1/sessions", "post", "startSession"),
+    ("/v1/sessions/{id}", "get", "getSession"),
     ("/v1/sessions/{id}", "delete", "deleteSession"),
-    ("/v1/sessions/{id}/steps", "post", "goOn"),
-    ("/v1/visitors/{visitor}", "delete", "forgetVisitor"),
-    ("/v1/versions", "get", "showVersions"),
-    ("/v1/versions/{version}", "post", "chooseVersion"),
-    ("/v1/policy", "get", "showPolicy"),
-    ("/v1/live", "get", "showLive"),
+    ("/v1/sessions/{id}/steps", "post", "addStep"),
+    ("/v1/users/{user}", "delete", "deleteUser"),
+    ("/v1/versions", "get", "listVersions"),
+    ("/v1/versions/{version}", "post", "activateVersion"),
+    ("/v1/policy", "get", "getPolicy"),
+    ("/v1/dashboard", "get", "getDashboard"),
 )
-"""What generated clients call the operations."""
+"""Operation ids, which generated clients use as function names."""
 
 
-def _described() -> dict[str, Any]:
+def _make_paths() -> dict[str, Any]:
+    """Build the paths and components without links and ids."""
     session = {
-        "get": _does("A session so far", "Session", 200, 404),
-        "delete": _does("Forget a session", None, 204, 404),
+        "get": _make_operation("Get a session with its history and belief", "Session", 200, 404),
+        "delete": _make_operation("Delete a session", None, 204, 404),
     }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "rewardmix", "version": __version__, "description": "Decisions for sessions, remembered."},
+        "info": {
+            "title": "rewardmix",
+            "version": __version__,
+            "description": "Decide the actions of sessions by a policy and store all decisions and rewards.",
+        },
         "paths": {
-            "/v1/sessions": {"post": _does("Begin a session", "Decision", 200, *_BODY, 409, body="Begin")},
+            "/v1/sessions": {
+                "post": _make_operation("Start a session", "Decision", 200, *_BODY_ERRORS, 409, body="StartSession")
+            },
             "/v1/sessions/{id}": {"parameters": [_ID], **session},
             "/v1/sessions/{id}/steps": {
                 "parameters": [_ID],
-                "post": _does("Tell a reward, get an action", "Decision", 200, *_BODY, 404, 409, body="Observed"),
+                "post": _make_operation(
+                    "Store a reward and get the next action",
+                    "Decision",
+                    200,
+                    *_BODY_ERRORS,
+                    404,
+                    409,
+                    body="StepFeedback",
+                ),
             },
-            "/v1/visitors/{visitor}": {
-                "parameters": [_VISITOR],
-                "delete": _does("Forget the sessions of a visitor", "Deleted", 200, 404),
+            "/v1/users/{user}": {
+                "parameters": [_USER],
+                "delete": _make_operation("Delete all sessions of a user", "Deleted", 200, 404),
             },
-            "/v1/versions": {"get": _does("Versions of the policy", "Versions", 200)},
+            "/v1/versions": {"get": _make_operation("List the versions of the policy", "Versions", 200)},
             "/v1/versions/{version}": {
-                "parameters": [_NUMBER],
-                "post": _does("Give new sessions this version", "Version", 200, *_BODY, 404, body="Choose"),
+                "parameters": [_VERSION_NUMBER],
+                "post": _make_operation(
+                    "Activate a version for new sessions", "Version", 200, *_BODY_ERRORS, 404, body="ActivateVersion"
+                ),
             },
-            "/v1/policy": {"get": _does("The policy of now, for the JavaScript player", "", 200)},
-            "/v1/health": {"get": {**_does("Whether the process is there", "", 200), "security": []}},
-            "/v1/ready": {"get": {**_does("Whether it can answer", "", 200), "security": []}},
-            "/v1/metrics": {"get": _does("Counts, for Prometheus", None, 200, kind="text/plain")},
-            "/v1/live": {"get": _does("What happens now, as the page shows it", "Live", 200)},
-            "/v1/openapi.json": {"get": _does("This description", "", 200)},
-            "/v1/docs": {"get": {**_does("This description, for people", None, 200, kind="text/html"), "security": []}},
-            "/": {"get": {**_does("The live page", None, 200, kind="text/html"), "security": []}},
+            "/v1/policy": {"get": _make_operation("Get the active policy for the JavaScript player", "", 200)},
+            "/v1/health": {"get": {**_make_operation("Check that the process runs", "", 200), "security": []}},
+            "/v1/ready": {"get": {**_make_operation("Check that the store answers", "", 200), "security": []}},
+            "/v1/metrics": {
+                "get": _make_operation("Get metrics in the Prometheus text format", None, 200, media_type="text/plain")
+            },
+            "/v1/dashboard": {"get": _make_operation("Get the data of the dashboard", "Dashboard", 200)},
+            "/v1/openapi.json": {"get": _make_operation("Get this description", "", 200)},
+            "/v1/docs": {
+                "get": {
+                    **_make_operation("Get this description as a page", None, 200, media_type="text/html"),
+                    "security": [],
+                }
+            },
+            "/": {
+                "get": {**_make_operation("Get the dashboard page", None, 200, media_type="text/html"), "security": []}
+            },
         },
         "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{"token": []}, {}],
     }
 
 
-_BODY = (400, 408, 413, 415, 422)
-"""How a body may be refused."""
+_BODY_ERRORS = (400, 408, 413, 415, 422)
+"""Error statuses of requests with a body."""
 
-_ANYWHERE = (401, 403, 429, 503)
-"""How any request may be refused."""
+_COMMON_ERRORS = (401, 403, 429, 503)
+"""Error statuses of all requests."""
 
-_REFUSALS = {
-    400: "The body is not JSON, or has a length and comes in chunks",
+_ERROR_DESCRIPTIONS = {
+    400: "The body is not JSON, or has two lengths",
     401: "The token is missing or wrong",
-    403: "Without a token only requests to localhost are answered",
-    404: "There is none",
+    403: "The service has no token and answers requests to localhost only",
+    404: "No such session or version",
     408: "The body did not arrive in time",
-    409: "Not the next step, told otherwise before, or a key of another beginning; nothing has changed",
+    409: "Not the next step, or sent before with other values, or the key of another session; nothing has changed",
     413: "The body is too large",
-    415: "The body is not sent as application/json",
-    422: "A field is wrong, or there twice; the message says which",
-    429: "Too many requests of this client; wait a second",
-    503: "The store cannot be written now, or too many sessions are open; send it again later",
+    415: "The content type is not application/json",
+    422: "A field is invalid or occurs twice; the message names it",
+    429: "Too many requests from this client; retry after a second",
+    503: "The store is not available, or too many sessions are open; retry later",
 }
 
 
-def _does(
-    summary: str, answer: str | None, good: int, *refused: int, body: str | None = None, kind: str = "application/json"
+def _make_operation(
+    summary: str,
+    schema: str | None,
+    success: int,
+    *errors: int,
+    body: str | None = None,
+    media_type: str = "application/json",
 ) -> dict[str, Any]:
-    """One operation; ``answer``: a schema, "" for any JSON, None for no JSON."""
-    told: dict[str, Any] = {"description": summary}
-    if answer is not None:
-        told["content"] = {kind: {"schema": _reference(answer) if answer else {"type": "object"}}}
-    elif kind != "application/json":
-        told["content"] = {kind: {"schema": {"type": "string"}}}
-    content = {"application/json": {"schema": _reference("Refused")}}
-    statuses = sorted((*refused, *_ANYWHERE))
-    refusals = {str(status): {"description": _REFUSALS[status], "content": content} for status in statuses}
-    found = {"summary": summary, "responses": {str(good): told, **refusals}}
+    """Build one operation; ``schema`` is a schema name, "" for any JSON, None for no JSON."""
+    response: dict[str, Any] = {"description": "Success"}
+    if schema is not None:
+        response["content"] = {media_type: {"schema": _schema_ref(schema) if schema else {"type": "object"}}}
+    elif media_type != "application/json":
+        response["content"] = {media_type: {"schema": {"type": "string"}}}
+    content = {"application/json": {"schema": _schema_ref("Error")}}
+    # Statuses are sorted, so the description does not depend on the order of arguments.
+    statuses = sorted((*errors, *_COMMON_ERRORS))
+    error_responses = {
+        str(status): {"description": _ERROR_DESCRIPTIONS[status], "content": content} for status in statuses
+    }
+    operation = {"summary": summary, "responses": {str(success): response, **error_responses}}
     if body is None:
-        return found
-    return {**found, "requestBody": {"required": True, "content": {"application/json": {"schema": _reference(body)}}}}
+        return operation
+    return {
+        **operation,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _schema_ref(body)}}},
+    }
 
 
-def _reference(name: str) -> dict[str, str]:
+def _schema_ref(name: str) -> dict[str, str]:
+    """Build the reference to a schema."""
     return {"$ref": f"#/components/schemas/{name}"}

@@ -1,48 +1,48 @@
-// The demo shop: where visitors are. Everything is written as text.
-function make(name, text, attributes = {}) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
+// The demo shop: shows the sessions of the simulated users. All data are inserted as text.
+function makeElement(name, text, attributes = {}) {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
 }
-const colour = (taste) => (taste === "reader" ? "k1" : "k0");
+const colorClass = (type) => (type === "reader" ? "k1" : "k0");
 
-function show({ pages, walking, lately }) {
-  at("floor").replaceChildren(...pages.map((page) => {
-    const room = make("section", undefined, { class: "room" });
-    const list = make("ul");
-    for (const one of walking.filter((each) => each.page === page)) {
-      const line = make("li", undefined, { class: colour(one.taste) });
-      line.append(make("span", one.clicked ? "●" : "○", { "aria-label": one.clicked ? "clicked" : "did not click" , role: "img" }),
-        make("span", ` ${one.shown}`, { class: "shown" }));
+function show({ pages, active, recent }) {
+  byId("pages").replaceChildren(...pages.map((page) => {
+    const section = makeElement("section", undefined, { class: "page" });
+    const list = makeElement("ul");
+    for (const session of active.filter((item) => item.page === page)) {
+      const line = makeElement("li", undefined, { class: colorClass(session.type) });
+      line.append(makeElement("span", session.clicked ? "●" : "○", { "aria-label": session.clicked ? "clicked" : "did not click", role: "img" }),
+        makeElement("span", ` ${session.shown}`, { class: "shown" }));
       list.append(line);
     }
-    room.append(make("h3", page), list);
-    return room;
+    section.append(makeElement("h3", page), list);
+    return section;
   }));
-  at("lately").replaceChildren(...lately.map((one) => {
-    const row = make("tr");
-    row.append(make("th", `${one.visitor}`, { scope: "row" }), make("td", one.taste), make("td", `${one.version}`),
-      make("td", one.shown), make("td", `${one.clicks}`, { class: "n" }));
+  byId("recent").replaceChildren(...recent.map((session) => {
+    const row = makeElement("tr");
+    row.append(makeElement("th", `${session.user}`, { scope: "row" }), makeElement("td", session.type), makeElement("td", `${session.version}`),
+      makeElement("td", session.shown), makeElement("td", `${session.clicks}`, { class: "n" }));
     return row;
   }));
 }
 
 let timer = null;
-async function look() {
+async function refresh() {
   clearTimeout(timer);
   if (document.hidden) return;
-  let pause = 500;
+  let interval = 500;
   try {
-    const told = await asked("/v1/demo");
-    if (told === null) return; // the form is open
-    show(told);
-    at("state").textContent = "";
+    const data = await requestJson("/v1/demo");
+    if (data === null) return; // the login form is open
+    show(data);
+    byId("status").textContent = "";
   } catch (error) {
-    pause = 5000;
-    at("state").textContent = `No answer from the service (${error.message}).`;
+    interval = 5000;
+    byId("status").textContent = `The service does not answer (${error.message}).`;
   }
-  timer = setTimeout(look, pause);
+  timer = setTimeout(refresh, interval);
 }
-document.addEventListener("visibilitychange", look);
-look();
+document.addEventListener("visibilitychange", refresh);
+refresh();

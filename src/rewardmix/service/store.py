@@ -1,8 +1,7 @@
-"""The store of a service: one thread that works on its records.
+"""Run jobs on the records of a service in one thread.
 
-It takes all jobs that wait, runs them in one transaction, and tells their results only when the commit is on the disk:
-what was acknowledged survives a kill and a cut of the power. A job reads, decides and writes as one, so nothing comes
-between.
+The thread takes all waiting jobs, runs them in one transaction and returns their results after the commit is on disk:
+what was acknowledged survives a crash and a power failure. A job reads, decides and writes atomically.
 """
 
 from __future__ import annotations
@@ -16,45 +15,46 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rewardmix.service.databases import open_database, readable
+from rewardmix.service.databases import convert_database_errors, open_database
 from rewardmix.service.records import Records
 
 _T = TypeVar("_T")
 
-AT_ONCE = 256
-"""Most jobs of one transaction."""
+MAX_JOBS_PER_TRANSACTION = 256
+"""Maximum number of jobs in one transaction."""
 
 Outcome = tuple[Any, Exception | None]
-"""(result, None), or (None, why a job failed)."""
+"""(result, None), or (None, exception of the job)."""
 
 
 ERASE_SECONDS = 1.0
-"""From one try to erase what is left of deleted sessions to the next."""
+"""Minimum time between attempts to erase the remains of deleted sessions."""
 
 CLOSE_SECONDS = 2.0
-"""How long a store that is closed tries to."""
+"""Time that closing a store may spend on erasing them."""
 
-_Asked = tuple[Callable[[Records], Any], Future[Any], str | None, str | None, bool]
-"""A job, where its result goes, the session or the key that it will ask for, and whether it only reads."""
-
-
-class StoreDown(Exception):
-    """The store cannot be written or read now. What was asked may be sent again."""
+_QueuedJob = tuple[Callable[[Records], Any], Future[Any], str | None, str | None, bool]
+"""Job, future of its result, session id and key that it will look up, and whether it only reads."""
 
 
-class _HalfDone(Exception):
-    """A job failed after it had written."""
+class StoreUnavailable(Exception):
+    """Report that the store cannot be read or written now; the request may be repeated."""
+
+
+class _PartialWrite(Exception):
+    """Signal that a job failed after it had written."""
 
 
 class Store:
-    """A database with one thread that works on it."""
+    """Database with one thread that runs all jobs."""
 
-    def __init__(self, place: str | Path) -> None:
-        self.place = str(place)
-        self.database = open_database(place)
-        self._remains, self._tried = True, -ERASE_SECONDS  # whoever was killed before may have left something
-        self._jobs: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="store", daemon=True)
+    def __init__(self, address: str | Path) -> None:
+        self.address = str(address)
+        self.database = open_database(address)
+        # A previous process may have been killed before it erased deleted rows.
+        self._has_remains, self._last_erase = True, -ERASE_SECONDS
+        self._jobs: queue.SimpleQueue[_QueuedJob | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run_loop, name="store", daemon=True)
         self._thread.start()
 
     def submit(
@@ -65,130 +65,143 @@ class Store:
         *,
         only_reads: bool = False,
     ) -> Future[_T]:
-        """Run a job in a transaction; its result is there when it is durable. A job may be run more than once.
+        """Run a job in a transaction; the result is available once it is durable. A job may run more than once.
 
         Args:
-            job: what to do.
-            session: id of the one that it will ask for, which is read with those of other jobs.
-            key: of the session that it will begin, if it is not there.
-            only_reads: it writes nothing, and shares no transaction with jobs that write: theirs may fail.
+            job: Function of the records of the transaction.
+            session: Id of the session that the job looks up, for prefetching.
+            key: Idempotency key that the job looks up, for prefetching.
+            only_reads: Whether the job writes nothing. It then shares no transaction with writing jobs, which may fail.
         """
         future: Future[_T] = Future()
         self._jobs.put((job, future, session, key, only_reads))
         return future
 
     def close(self) -> None:
-        """Finish what waits, erase what is left of deleted sessions, and close the database."""
+        """Finish the queued jobs, erase the remains of deleted sessions, and close the database."""
         self._jobs.put(None)
         self._thread.join()
         until = time.monotonic() + CLOSE_SECONDS
-        while self._remains and time.monotonic() < until:
+        while self._has_remains and time.monotonic() < until:
             self._erase()
-            time.sleep(0.05 if self._remains else 0.0)
+            time.sleep(0.05 if self._has_remains else 0.0)
         self.database.close()
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
+        """Take batches of jobs until the end mark; readers and writers get separate transactions."""
         while True:
-            batch = self._next()
-            asked = [one for one in batch if one is not None and one[1].set_running_or_notify_cancel()]
+            batch = self._next_batch()
+            jobs = [job for job in batch if job is not None and job[1].set_running_or_notify_cancel()]
+            # Writers first: readers then see the newest state.
             for only_reads in (False, True):
-                together = [one for one in asked if one[4] == only_reads]
-                if together:
-                    self._commit(together, only_reads)
+                group = [job for job in jobs if job[4] == only_reads]
+                if group:
+                    self._commit(group, only_reads)
             self._erase_in_time()
             if None in batch:
                 return
 
-    def _next(self) -> list[_Asked | None]:
-        """Jobs that wait, once there is one; none where something has to be erased meanwhile."""
+    def _next_batch(self) -> list[_QueuedJob | None]:
+        """Wait for a job and return all waiting ones; return none if there is something to erase."""
         try:
-            batch = [self._jobs.get(timeout=ERASE_SECONDS if self._remains else None)]
+            # While one transaction is being flushed, the next jobs queue up. The batch size therefore adapts to
+            # the load.
+            batch = [self._jobs.get(timeout=ERASE_SECONDS if self._has_remains else None)]
         except queue.Empty:
             return []
-        while len(batch) < AT_ONCE and not self._jobs.empty():
+        while len(batch) < MAX_JOBS_PER_TRANSACTION and not self._jobs.empty():
             batch.append(self._jobs.get())
         return batch
 
     def _erase_in_time(self) -> None:
-        """Erase what is left of deleted sessions: at once, but only so often."""
-        if self._remains and time.monotonic() - self._tried >= ERASE_SECONDS:
+        """Erase the remains of deleted sessions, unless the last attempt is too recent."""
+        if self._has_remains and time.monotonic() - self._last_erase >= ERASE_SECONDS:
             self._erase()
 
     def _erase(self) -> None:
+        """Try to erase the remains of deleted sessions and remember whether that worked."""
         try:
-            self._remains = not self.database.erase()
-        except self.database.failures:
-            self._remains = True
-        self._tried = time.monotonic()
+            self._has_remains = not self.database.erase()
+        # A failure of the database concerns the whole transaction and not this job.
+        except self.database.exceptions:
+            self._has_remains = True
+        self._last_erase = time.monotonic()
 
-    def _commit(self, batch: list[_Asked], only_reads: bool) -> None:
+    def _commit(self, batch: list[_QueuedJob], only_reads: bool) -> None:
+        """Run a batch in a transaction and set the results of its jobs after the commit."""
         try:
-            outcomes = self._outcomes(batch, only_reads)
-            self._erase_in_time()  # before anybody is told that something is deleted
-        except self.database.failures as error:
+            outcomes = self._run_batch(batch, only_reads)
+            # Before the results are set: a client that gets the answer may rely on the deletion.
+            self._erase_in_time()
+        except self.database.exceptions as database_error:
             self.database.roll_back()
             for _, future, *_ in batch:
-                future.set_exception(StoreDown(str(error)))
+                future.set_exception(StoreUnavailable(str(database_error)))
             return
-        for (_, future, *_), (result, failure) in zip(batch, outcomes, strict=True):
-            if failure is None:
+        for (_, future, *_), (result, error) in zip(batch, outcomes, strict=True):
+            if error is None:
                 future.set_result(result)
             else:
-                future.set_exception(failure)
+                future.set_exception(error)
 
-    def _outcomes(self, batch: list[_Asked], only_reads: bool) -> list[Outcome]:
-        """What jobs come to in one transaction; only where one has to be undone alone, each with a way back."""
+    def _run_batch(self, batch: list[_QueuedJob], only_reads: bool) -> list[Outcome]:
+        """Run the jobs of a batch in one transaction; repeat it with savepoints if a job failed after writing."""
         ids = list(dict.fromkeys(session for _, _, session, *_ in batch if session is not None))
         keys = list(dict.fromkeys(key for *_, key, _ in batch if key is not None))
-        for run in (self._run, self._run_with_way_back):
+        # Savepoints cost two statements per job and failures after a write are rare, so they are used in the
+        # second attempt only.
+        for run in (self._run, self._run_in_savepoint):
             if only_reads:
-                self.database.look(by_key=True)
+                self.database.begin_snapshot(by_key=True)
             else:
                 self.database.begin()
             records = Records(self.database)
             try:
+                # For one job, prefetching would not save a query.
                 if len(batch) > 1:
-                    records.read_ahead(ids, keys)
+                    records.prefetch(ids, keys)
                 outcomes = [run(job, records) for job, *_ in batch]
                 records.flush()
-            except _HalfDone:
+            except _PartialWrite:
                 self.database.roll_back()
                 continue
             self.database.commit()
-            self._remains |= records.deleted > 0
+            self._has_remains |= records.deleted > 0
             return outcomes
-        raise AssertionError("a job with a way back is never half done")
+        raise AssertionError("jobs in savepoints are never partially written")
 
     def _run(self, job: Callable[[Records], Any], records: Records) -> Outcome:
+        """Run a job; raise ``_PartialWrite`` if it fails after it has written."""
         before = records.writes
         try:
             return job(records), None
-        except self.database.failures:
+        except self.database.exceptions:
             raise
         except Exception as error:
             if records.writes > before:
-                raise _HalfDone from error
+                raise _PartialWrite from error
             return None, error
 
-    def _run_with_way_back(self, job: Callable[[Records], Any], records: Records) -> Outcome:
+    def _run_in_savepoint(self, job: Callable[[Records], Any], records: Records) -> Outcome:
+        """Run a job in a savepoint and undo its writes alone if it fails."""
         records.flush()
-        self.database.ask("SAVEPOINT job")
+        self.database.execute("SAVEPOINT job")
         try:
             outcome: Outcome = job(records), None
-        except self.database.failures:
+        except self.database.exceptions:
             raise
         except Exception as error:
-            self.database.ask("ROLLBACK TO job")
-            records.forget()
+            self.database.execute("ROLLBACK TO job")
+            records.reset()
             outcome = None, error
-        self.database.ask("RELEASE job")
+        self.database.execute("RELEASE job")
         return outcome
 
 
 @contextmanager
-def reading_store(place: str | Path) -> Iterator[Records]:
-    """One moment of a store that is there, however long somebody reads and whoever else uses it."""
-    with closing(open_database(place, new=False)) as database, readable(place, database.failures):
-        database.look()
+def open_snapshot(store: str | Path) -> Iterator[Records]:
+    """Open a snapshot of an existing store, however long it is read and whoever else uses it."""
+    with closing(open_database(store, new=False)) as database, convert_database_errors(store, database.exceptions):
+        database.begin_snapshot()
         yield Records(database)
         database.commit()
