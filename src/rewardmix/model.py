@@ -222,7 +222,7 @@ class RewardMixingMDP:
     def loadings(self) -> Floats:
         """Return sqrt(w (1 - w)) * reward_difference for two types, shape (S, A) or (S, A, Z).
 
-        Then covariance = outer(loadings, loadings) for any weight w (departure 1 of docs/paper.md).
+        Then covariance = outer(loadings, loadings) for any weight w (departure 1 of docs/concepts/paper-and-code.md).
         """
         return math.sqrt(self.weights.prod()) * self.reward_difference
 

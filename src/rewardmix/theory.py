@@ -65,7 +65,7 @@ def covariance_tolerance(epsilon: float, horizon: int) -> float:
 def uncertainty_threshold(epsilon: float, min_separation: float, horizon: int) -> float:
     """Compute eps_pe = (epsilon / H^3) max(delta, epsilon / H^2), at which exploration stops (theorem:upper_bound).
 
-    Section 4 of the paper also divides by the number of levels (departure 15 of docs/paper.md).
+    Section 4 of the paper also divides by the number of levels (departure 15 of docs/concepts/paper-and-code.md).
 
     Args:
         epsilon: Accuracy of the value.
@@ -87,25 +87,7 @@ def uncertainty_threshold(epsilon: float, min_separation: float, horizon: int) -
 
 
 def threshold_of_target(name: str, epsilon: float, min_separation: float, horizon: int) -> float:
-    """Compute ``uncertainty_threshold`` for an accuracy that is another function's argument.
-
-    Args:
-        name: Name of that argument, for errors.
-        epsilon: Accuracy of the value.
-        min_separation: Lower bound delta of the separation of types; 0 if unknown.
-        horizon: Number of steps, H.
-
-    Returns:
-        Threshold of the uncertainty V_0.
-
-    Raises:
-        InputError: If the threshold is smaller than ``MIN_THRESHOLD``.
-
-    Examples:
-        >>> from rewardmix import theory
-        >>> round(theory.threshold_of_target("target_regret", 0.1, 0.0, horizon=4), 8)
-        9.77e-06
-    """
+    """Compute ``uncertainty_threshold`` for an accuracy that its caller calls ``name``, as errors then do."""
     tolerance = max(
         as_number("min_separation", min_separation, above=-1e-300, below=1e60), covariance_tolerance(epsilon, horizon)
     )
@@ -241,7 +223,7 @@ def paper_level(
     """Compute iota_1 = iota_2 = c log(K S A / eta) after K episodes (at least one).
 
     The paper writes O(log(K / eta)) in one place and O(log(S A / eta)) in another. This is the form at the end of its
-    proof of the episode bound (departure 3 of docs/paper.md).
+    proof of the episode bound (departure 3 of docs/concepts/paper-and-code.md).
     """
     return scale * log_array(np.maximum(num_episodes, 1) * (num_states * num_actions / failure_prob))
 

@@ -215,3 +215,15 @@ def test_departures_that_are_cited_are_numbered():
     for path in files:
         for cited in re.findall(r"[Dd]epartures? (\d+)(?: and (\d+))?", path.read_text(encoding="utf-8")):
             assert all(int(number) in numbers for number in cited if number), f"{path.name} cites {cited}"
+
+
+def test_pages_that_the_code_cites_exist():
+    """Docstrings and comments cite pages by path; a page that moves takes its citations along."""
+    cited = {
+        (path.name, page)
+        for folder in ("src", "tests", "benchmarks", "examples", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 5
+    assert [(name, page) for name, page in sorted(cited) if not (ROOT / page).exists()] == []

@@ -1,7 +1,8 @@
 """The paper, statement by statement: one test for each that can be computed, in its order, named after its label.
 
 Every O(.) has a constant here, and every sup over policies is exact (``paper_quantities``). What is false as printed is
-tested as corrected, beside the witness against the printed form; docs/paper.md numbers these departures.
+tested as corrected, beside the witness against the printed form; docs/concepts/paper-and-code.md numbers these
+departures.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A bonus is a small frozen object with three functions of counts in [0, 1]: for pairs, transitions and initial states.
 ``scales_with_value`` says how the transition bonus enters the value: added (the paper), or multiplied by the largest
-value that may follow (sufficient for optimism about pairs, with far less exploration; departure 9 of docs/paper.md).
+value that may follow (sufficient for optimism about pairs, with far less exploration; departure 9 of
+docs/concepts/paper-and-code.md).
 ``unseen_pair_weight`` says how much more an unobserved pair counts than a pair with few samples (departure 32). If both
 count 1, as in the paper, a plan has no reason to prefer unobserved pairs.
 

@@ -2,7 +2,7 @@
 
 The augmented MDP is written as in the paper, with states (i, v, s), i the slot and v = (v1, v2) the picks, actions
 (a, z), and the rule (eq:augment_rule). Departures from the printed algorithm, each on purpose, by their numbers in
-docs/paper.md:
+docs/concepts/paper-and-code.md:
 
 2. mu-hat is stored as a table of reward counts; the printed update of the mean lacks a factor 1/n.
 3. K in the confidence levels is the number of episodes so far; the paper uses it before it is known.

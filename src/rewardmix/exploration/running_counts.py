@@ -35,7 +35,7 @@ class CountingRule:
 
 
 all_pairs = CountingRule("all pairs", ordered=False)
-"""Count every pair of first visits of an episode (departure 8 of docs/paper.md).
+"""Count every pair of first visits of an episode (departure 8 of docs/concepts/paper-and-code.md).
 
 The path of an episode does not depend on its rewards, so each pair is an unbiased sample.
 """

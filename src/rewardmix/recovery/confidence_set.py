@@ -13,7 +13,7 @@ samples of the pair. The mean of (r_x - a_x)(r_y - a_y) changes by exactly (a_x 
 (a_x - â_x)(a_y - â_y) when the true marginals a replace the estimates â, so the radius covers the error of the
 marginals without any further assumption. The range of a centered product is at most 1, so Hoeffding's rho(n) is that of
 a Bernoulli variable. The paper centers at mu-hat - â â (printed with a plus in eq:lp_variables: departures 10 and 11 of
-docs/paper.md).
+docs/concepts/paper-and-code.md).
 
 v(c) is the variance of the centered product u w in a model where its mean is c: an indicator with marginal a has
 u^2 = a (1 - a) + (1 - 2a) u, so the mean of u^2 w^2 follows from c. Where rewards are rare and types differ much, v(c)

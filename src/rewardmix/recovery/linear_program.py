@@ -7,10 +7,10 @@
 
 cap_i is the largest magnitude for any marginal within its interval. At weights 1/2 that is min(a, 1 - a) + radius, at
 most 1/2 (the paper). For other weights w it is the larger of the two one-sided caps that 0 <= p_1, p_2 <= 1 leave,
-since the sign is not yet known (departures 12 and 26 of docs/paper.md). Each one-sided cap rises to its peak and falls,
-with slopes sqrt(w_2 / w_1) and its inverse, so it is largest where the interval comes nearest to the peak. Every model
-in the set with these weights has magnitudes that satisfy the program: a contradiction is evidence against the set or
-the weights.
+since the sign is not yet known (departures 12 and 26 of docs/concepts/paper-and-code.md). Each one-sided cap rises to
+its peak and falls, with slopes sqrt(w_2 / w_1) and its inverse, so it is largest where the interval comes nearest to
+the peak. Every model in the set with these weights has magnitudes that satisfy the program: a contradiction is evidence
+against the set or the weights.
 
 If no magnitudes exist, ``radius_inflation`` (kappa) is the factor by which all radii have to grow. Up to
 ``MAX_SCALED_INFLATION`` the program is solved with radii inflated that much. Above it rows may be violated at a cost,

@@ -333,7 +333,7 @@ def mixture_from_loadings(marginal_probs: Floats, loadings: Floats, weights: Flo
         p_1 = marginals + sqrt(w_2 / w_1) loadings,  p_2 = marginals - sqrt(w_1 / w_2) loadings
 
     Where a probability would leave [0, 1], the loadings of that x are shortened. This replaces the clip of the paper,
-    and it can take a model out of its confidence set (departure 14 of docs/paper.md).
+    and it can take a model out of its confidence set (departure 14 of docs/concepts/paper-and-code.md).
     """
     ratio = float(np.sqrt(weights[1] / weights[0]))
     differences = np.stack([ratio * loadings, -loadings / ratio])

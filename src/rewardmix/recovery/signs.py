@@ -5,8 +5,8 @@ sign_i sign_j = sign of the interval, for every pair whose interval excludes 0. 
 paper's 2-SAT). A union-find with parity solves them: it gives the signs, the groups of coordinates that are connected
 (G_1..G_q of the appendix on mixing weights), and, when two paths disagree, the odd cycle that proves the conflict.
 Pairs are added strongest first, so a conflict is attributed to the weakest pair of its cycle (departure 25 of
-docs/paper.md). Signs of different groups are free, so a pair whose interval contains 0 may end outside it (departure
-13).
+docs/concepts/paper-and-code.md). Signs of different groups are free, so a pair whose interval contains 0 may end
+outside it (departure 13).
 
 One wrong interval makes the parities unsatisfiable. Estimates therefore use all pairs at once: the leading eigenvector
 of the clipped z-scores, then flips of single coordinates and of whole branches of the strongest spanning tree while
